@@ -1,0 +1,1 @@
+"""Benchmarks: time, peak memory and quality, against other packages on named problems."""

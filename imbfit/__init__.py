@@ -1,0 +1,23 @@
+"""Classifiers for rare events: the best thresholds under constraints, with a proof."""
+
+# The build reads the version from this line without importing anything (see [tool.hatch.version]).
+__version__ = "0.1.0"
+
+from imbfit.exceptions import (
+    InfeasibleConstraints,
+    ScoreScaleWarning,
+    SearchWarning,
+    UnsupportedMetric,
+)
+from imbfit.threshold.search import ThresholdSearch, search_table, search_thresholds
+
+__all__ = [
+    "InfeasibleConstraints",
+    "ScoreScaleWarning",
+    "SearchWarning",
+    "ThresholdSearch",
+    "UnsupportedMetric",
+    "__version__",
+    "search_table",
+    "search_thresholds",
+]

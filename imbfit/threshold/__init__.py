@@ -1,0 +1,1 @@
+"""Thresholds under constraints: candidate tables, exact searches, and the estimator."""

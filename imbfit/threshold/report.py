@@ -1,0 +1,283 @@
+"""What a choice of thresholds amounts to: constraint reports and sensitivity tables."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from imbfit.confusion import Confusion
+from imbfit.expressions import Constraint, Expr, Scope, Threshold
+from imbfit.metrics import as_metric, direction, evaluate, f1, margin, precision, recall, value
+from imbfit.threshold.region import GroupRows, local_mask, plain, segment_of
+from imbfit.threshold.scan import name_of, objective_values
+from imbfit.threshold.table import CandidateTables
+
+_TOLERANCE = 1e-9
+
+
+def constraint_report(
+    rules: Sequence[Constraint | Scope],
+    counts: Confusion,
+    segment_counts: Mapping[Any, Confusion],
+    thresholds: Mapping[Any, float],
+    group_flagged: Mapping[str, Mapping[Any, float]],
+) -> list[dict[str, Any]]:
+    """Tell for each constraint, and each segment it holds in, how far it is from its bound.
+
+    Parameters
+    ----------
+    rules : sequence of Constraint or Scope
+        The constraints.
+    counts : Confusion
+        Of the whole.
+    segment_counts : mapping of segment to Confusion
+        Of each segment.
+    thresholds : mapping of segment to float
+        The choice.
+    group_flagged : mapping of str to mapping
+        Flagged rows per group, for each column that a capacity names.
+
+    Returns
+    -------
+    list of dict
+        With the keys constraint, segment, group, value, sense, limit, slack, vacuous and met. A
+        vacuous ratio has the value None. A negative slack is a violation.
+    """
+    lines = []
+    for rule in rules:
+        kind = rule.kind if isinstance(rule, Scope) else "whole"
+        if kind == "max_gap":
+            assert isinstance(rule, Scope)
+            lines.append(_gap_line(rule, segment_counts))
+        elif isinstance(rule, Scope) and kind == "capacity" and isinstance(rule.key, str):
+            assert isinstance(rule.constraint, Constraint)
+            flagged = group_flagged.get(rule.key, {})
+            worst = max(flagged, key=lambda g: flagged[g], default=None)
+            limit = float(evaluate(rule.constraint.right, counts))
+            line = _line(rule.label, flagged.get(worst, 0.0), "<=", limit, False)
+            lines.append(line | {"group": worst})
+        elif isinstance(plain(rule).left, Threshold):
+            lines += _threshold_lines(rule, thresholds)
+        elif kind == "each_segment" or kind == "in_segment":
+            for segment, own in segment_counts.items():
+                if kind == "each_segment" or segment == rule.key:  # type: ignore[union-attr]
+                    lines.append(_plain_line(rule, own) | {"segment": segment})
+        else:
+            lines.append(_plain_line(rule, counts))
+    return lines
+
+
+def _line(
+    label: str, reached: float | None, sense: str, limit: float, vacuous: bool
+) -> dict[str, Any]:
+    slack = 0.0 if reached is None else (limit - reached if sense == "<=" else reached - limit)
+    if reached is not None and np.isinf(limit) and reached == limit:
+        slack = 0.0
+    met = vacuous or slack >= -_TOLERANCE * max(1.0, abs(limit))
+    return {
+        "constraint": label,
+        "segment": None,
+        "group": None,
+        "value": reached,
+        "sense": sense,
+        "limit": limit,
+        "slack": slack,
+        "vacuous": vacuous,
+        "met": bool(met),
+    }
+
+
+def _plain_line(rule: Constraint | Scope, counts: Confusion) -> dict[str, Any]:
+    constraint = plain(rule)
+    _, vacuous = margin(constraint, counts)
+    inner = rule.constraint if isinstance(rule, Scope) and rule.kind.endswith("segment") else rule
+    if isinstance(inner, Scope) and isinstance(inner.key, int):
+        # show the rate in the user's words, so many per so many rows
+        assert isinstance(inner.constraint, Constraint)
+        rate = float(counts.pp) * inner.key / float(counts.n)
+        limit = float(evaluate(inner.constraint.right, counts))
+        return _line(rule.label, rate, "<=", limit, False)
+    if bool(vacuous):
+        limit = constraint.right
+        shown = 0.0
+        try:
+            shown = float(value(limit, counts, greater_is_better=True))
+        except ValueError:
+            pass
+        return _line(rule.label, None, constraint.sense, shown, True)
+    left = float(value(constraint.left, counts, greater_is_better=True))
+    right = float(value(constraint.right, counts, greater_is_better=True))
+    return _line(rule.label, left, constraint.sense, right, False)
+
+
+def _threshold_lines(
+    rule: Constraint | Scope, thresholds: Mapping[Any, float]
+) -> list[dict[str, Any]]:
+    constraint = plain(rule)
+    limit = float(constraint.right.value)  # type: ignore[attr-defined]
+    scoped = isinstance(rule, Scope) and rule.kind == "in_segment"
+    return [
+        _line(rule.label, cut, constraint.sense, limit, False) | {"segment": segment}
+        for segment, cut in thresholds.items()
+        if not scoped or segment == rule.key  # type: ignore[union-attr]
+    ]
+
+
+def _gap_line(rule: Scope, segment_counts: Mapping[Any, Confusion]) -> dict[str, Any]:
+    assert isinstance(rule.constraint, Constraint)
+    values = []
+    for counts in segment_counts.values():
+        _, empty = margin(Constraint(rule.constraint.left, ">=", rule.constraint.right), counts)
+        if not bool(empty):
+            values.append(float(value(rule.constraint.left, counts, greater_is_better=True)))
+    limit = float(rule.constraint.right.value)  # type: ignore[attr-defined]
+    if len(values) < 2:
+        return _line(rule.label, None, "<=", limit, True)
+    return _line(rule.label, max(values) - min(values), "<=", limit, False)
+
+
+def sensitivity(
+    tables: CandidateTables,
+    *,
+    objective: Expr | Callable[..., Any] = f1,
+    greater_is_better: bool = True,
+    rules: Sequence[Constraint | Scope] = (),
+    expressions: Iterable[Any] = (),
+    top: int | None = None,
+) -> Any:
+    """Build the sensitivity table: one line per segment and threshold.
+
+    Parameters
+    ----------
+    tables : CandidateTables
+        The candidates.
+    objective : Expr or callable
+        Read on each segment by itself.
+    greater_is_better : bool
+        Direction of the objective.
+    rules : sequence of Constraint or Scope
+        A column for each constraint's expression, and ``met`` where it holds within the segment.
+    expressions : iterable of Expr or str
+        More columns.
+    top : int, default=None
+        Only the best so many of each segment, ranked: those that meet the constraints first.
+        Equal values share a rank.
+
+    Returns
+    -------
+    DataFrame or dict of ndarray
+        A frame where pandas is installed. Columns: segment (where there are several), threshold,
+        tp, fp, tn, fn, precision, recall, f1, the objective, the constraints' expressions, the
+        extra ones, met, and rank with `top`.
+    """
+    if top is not None and (not isinstance(top, (int, np.integer)) or top < 1):
+        raise ValueError(f"top={top!r}: give a whole number of at least 1, or None for all")
+    extra = [as_metric(item) for item in expressions]
+    parts = [
+        _segment_table(tables, g, objective, greater_is_better, rules, extra, top)
+        for g in range(len(tables.segments))
+    ]
+    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    if tables.segments != (None,):
+        names = np.empty(len(tables.segments), object)
+        names[:] = tables.segments
+        sizes = [len(part["threshold"]) for part in parts]
+        table = {"segment": np.repeat(names, sizes)} | table
+    if importlib.util.find_spec("pandas") is None:
+        return table
+    import pandas as pd
+
+    return pd.DataFrame(table)
+
+
+def _segment_table(
+    tables: CandidateTables,
+    g: int,
+    objective: Expr | Callable[..., Any],
+    greater_is_better: bool,
+    rules: Sequence[Constraint | Scope],
+    extra: Sequence[Expr],
+    top: int | None,
+) -> dict[str, np.ndarray]:
+    counts = tables.counts(g)
+    size = len(counts.tp)
+
+    def column(expr: Expr, greater: bool = True) -> np.ndarray:
+        return np.broadcast_to(value(expr, counts, greater_is_better=greater), (size,))
+
+    reached = objective_values(objective, tables, g, greater_is_better=greater_is_better)
+    table = {
+        "threshold": cuts(tables, g),
+        "tp": counts.tp,
+        "fp": counts.fp,
+        "tn": counts.tn,
+        "fn": counts.fn,
+        "precision": column(precision),
+        "recall": column(recall),
+        "f1": column(f1),
+    }
+    table.setdefault(name_of(objective), reached)
+    met = np.ones(size, bool)
+    for rule in rules:
+        if isinstance(rule, Scope) and rule.kind == "in_segment" and segment_of(rule, tables) != g:
+            continue
+        if isinstance(rule, Scope) and (rule.kind == "max_gap" or isinstance(rule.key, str)):
+            if rule.kind in ("max_gap", "capacity"):
+                continue
+        constraint = plain(rule)
+        met &= local_mask(constraint, tables, g)
+        if not isinstance(constraint.left, Threshold):
+            for side in (constraint.left, constraint.right):
+                if isinstance(side, Expr) and not hasattr(side, "value"):
+                    table.setdefault(name_of(side), column(side))
+    for expr in extra:
+        try:
+            greater = direction(expr, None)
+        except ValueError:
+            greater = True
+        table.setdefault(name_of(expr), column(expr, greater))
+    table["met"] = met
+    if top is None:
+        return table
+    oriented = reached if greater_is_better else -reached
+    order = np.lexsort((-table["threshold"], -oriented, ~met))[:top]
+    chosen = {name: np.asarray(values)[order] for name, values in table.items()}
+    steps = np.concatenate(
+        [[0], (np.diff(oriented[order]) != 0) | (np.diff(met[order].astype(int)) != 0)]
+    )
+    jumps = np.flatnonzero(steps)
+    rank = np.ones(len(order), int)
+    for jump in jumps:
+        rank[jump:] = jump + 1
+    return chosen | {"rank": rank}
+
+
+def cuts(tables: CandidateTables, g: int) -> np.ndarray:
+    """Thresholds of all candidates of a segment."""
+    own = tables.own(g)
+    if tables.grid is not None:
+        return tables.grid[own]
+    above, below = tables.above[own], tables.below[own]
+    with np.errstate(invalid="ignore"):
+        middle = above / 2 + below / 2
+    result = np.where((middle > below) & (middle < above), middle, above)
+    result[0], result[-1] = np.inf, -np.inf
+    return result
+
+
+def flagged_by_group(
+    groups: Iterable[GroupRows],
+    names: Iterable[str],
+    choice: np.ndarray,
+    tables: CandidateTables,
+) -> dict[str, dict[Any, float]]:
+    """Flagged rows per group under a choice, for each group column."""
+    scale = float(tables.rows.scale)
+    result = {}
+    for capacities, name in zip(groups, names, strict=True):
+        flagged = capacities.flagged(choice, tables.starts) / scale
+        result[name] = dict(zip(capacities.groups.names.tolist(), flagged.tolist(), strict=True))
+    return result
