@@ -30,6 +30,8 @@ default_role = "code"
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc sections tell more than the annotations do
 numpydoc_show_class_members = False
+# scikit-learn writes these, with references to its own pages
+autodoc_default_options = {"exclude-members": "set_fit_request, set_score_request"}
 _rules = configparser.ConfigParser()
 _rules.read(Path(__file__).parent.parent / "setup.cfg")
 _rules = _rules["tool:numpydoc_validation"]
@@ -62,8 +64,10 @@ html_theme_options = {
     "footer_end": [],
     "show_prev_next": False,
 }
-# The start page and the lists need no column for sections that they do not have.
-html_sidebars = {"index": [], "api": [], "changes": [], "inside": []}
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+# Few pages: the bar at the top names them all, and code needs the width.
+html_sidebars = {"**": []}
 
 
 def _inline_math(translator, node):

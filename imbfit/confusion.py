@@ -105,19 +105,41 @@ class Confusion:
         """
         masks = (positive & flagged, flagged & ~positive, positive & ~flagged, ~flagged & ~positive)
 
-        def cells(values: np.ndarray | None) -> list[float]:
+        def cells(values: np.ndarray | None) -> tuple[float, float, float, float]:
             if values is None:
-                return [float(np.count_nonzero(mask)) for mask in masks]
-            return [float(values[mask].sum()) for mask in masks]
+                tp, fp, fn, tn = (float(np.count_nonzero(mask)) for mask in masks)
+            else:
+                tp, fp, fn, tn = (float(values[mask].sum()) for mask in masks)
+            return tp, fp, fn, tn
 
         weighted = {
-            name: _Cells.of(cells(values if weight is None else values * weight))
+            name: cls.from_cells(*cells(values if weight is None else values * weight))
             for name, values in (columns or {}).items()
         }
-        return _Cells.of(cells(weight), weighted)
+        return cls.from_cells(*cells(weight), weighted)
+
+    @classmethod
+    def from_cells(
+        cls, tp: Any, fp: Any, fn: Any, tn: Any, columns: Mapping[str, Any] = _NO_COLUMNS
+    ) -> Confusion:
+        """Keep all four cells, so that an empty one is exactly zero whatever the others are.
+
+        Parameters
+        ----------
+        tp, fp, fn, tn : float or ndarray of float
+            The cells.
+        columns : mapping of str to Confusion, default={}
+            Sums of per-row columns over the same cells.
+
+        Returns
+        -------
+        Confusion
+            The counts, whose totals are sums of cells.
+        """
+        return _Cells(tp, tp + fp, tp + fn, tp + fp + fn + tn, columns, (fp, fn, tn))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Cells(Confusion):
     """Counts with all four cells kept.
 
@@ -126,10 +148,8 @@ class _Cells(Confusion):
 
     others: tuple[Any, Any, Any] = (0.0, 0.0, 0.0)
 
-    @classmethod
-    def of(cls, cells: list[float], columns: Mapping[str, Any] = _NO_COLUMNS) -> _Cells:
-        tp, fp, fn, tn = cells
-        return cls(tp, tp + fp, tp + fn, tp + fp + fn + tn, columns, (fp, fn, tn))
+    def __repr__(self) -> str:
+        return repr(Confusion(self.tp, self.pp, self.ap, self.n, self.columns))
 
     @property
     def fp(self) -> Any:

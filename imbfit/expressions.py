@@ -31,15 +31,24 @@ class Expr:
     Built from the symbols ``tp fp fn tn pp pn ap an n`` with ``+ - * / **`` and numbers;
     ``>=`` and ``<=`` make a :class:`Constraint`. Two expressions are equal when their formulas
     are. The name and the direction ride along and are no part of equality.
+
+    Parameters
+    ----------
+    name : str, default=None
+        What reports and errors call it.
+    spelling : str, default=None
+        The word that writes it, such as ``f1``.
+    greater_is_better : bool, default=None
+        Its direction, where it has one.
     """
 
     name: str | None = field(default=None, compare=False, kw_only=True)
     spelling: str | None = field(default=None, compare=False, kw_only=True)
     greater_is_better: bool | None = field(default=None, compare=False, kw_only=True)
 
-    # numpy and pandas would otherwise swallow the operator and build arrays of expressions
+    # numpy and pandas would otherwise swallow the operator and build arrays of expressions; and
+    # the brackets of a count would make it a sequence
     __array_ufunc__ = None
-    __pandas_priority__ = 10_000
     __iter__ = None
 
     def named(self, name: str, *, greater_is_better: bool | None = None) -> Self:
@@ -84,7 +93,33 @@ class Expr:
         pos_label: Any = None,
         amounts: Any = None,
     ) -> float:
-        """Score predicted labels; see :func:`imbfit.metrics.score`."""
+        """Score predicted labels; see :func:`imbfit.metrics.score`.
+
+        Parameters
+        ----------
+        y_true, y_pred : array-like of shape (n_rows,)
+            True and predicted labels, of at most two kinds.
+        *surplus : object
+            Anything more is refused: `scoring=` takes ``scorer(metric)``, not the metric.
+        greater_is_better : bool, default=None
+            The direction; it is asked for where a formula without one meets 0/0.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts; 0 is no row.
+        pos_label : label, default=None
+            The positive label; 1 of {0, 1} or {-1, 1}, else the last of the sorted two.
+        amounts : mapping of str to array-like, or frame, default=None
+            Per-row columns, for metrics such as ``fn["amount"]``.
+
+        Returns
+        -------
+        float
+            The value.
+
+        Raises
+        ------
+        TypeError
+            If an estimator or more than two arrays come.
+        """
         from imbfit.metrics import score  # the node knows its reading only when it is asked for it
 
         if surplus:
@@ -335,6 +370,15 @@ class Constraint(Rule):
     """A bound on an expression, ``left >= right`` or ``left <= right``.
 
     A number on the left changes sides: ``0.5 <= precision`` is ``precision >= 0.5``.
+
+    Parameters
+    ----------
+    left : Expr
+        What is bounded.
+    sense : {">=", "<="}
+        From below or from above.
+    right : Expr
+        The bound, a number or another expression.
     """
 
     left: Expr
@@ -366,7 +410,17 @@ class Constraint(Rule):
 
 @dataclass(frozen=True, repr=False)
 class Scope(Rule):
-    """Where a constraint holds: in each segment, in one, between segments, or as a capacity."""
+    """Where a constraint holds: in each segment, in one, between segments, or as a capacity.
+
+    Parameters
+    ----------
+    kind : {"each_segment", "in_segment", "max_gap", "capacity"}
+        Which of these.
+    constraint : Constraint or Scope
+        The constraint; that of a capacity is ``pp <= limit``.
+    key : hashable, default=None
+        The segment, or what a capacity is per.
+    """
 
     kind: str
     constraint: Constraint | Scope

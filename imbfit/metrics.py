@@ -105,6 +105,16 @@ threshold = Threshold()
 def sqrt(value: Any) -> Expr:
     """Write the square root of an expression, ``value ** 0.5``.
 
+    Parameters
+    ----------
+    value : Expr or number
+        What to take the root of.
+
+    Returns
+    -------
+    Expr
+        Its square root.
+
     Examples
     --------
     >>> from imbfit.metrics import ap, sqrt, tp
@@ -128,6 +138,11 @@ def fbeta(beta: float) -> Expr:
     -------
     Expr
         Greater is better.
+
+    Raises
+    ------
+    ValueError
+        If `beta` is no positive number.
 
     Examples
     --------
@@ -169,6 +184,11 @@ def cost(*, fp: float, fn: float, tp: float = 0, tn: float = 0) -> Expr:
     -------
     Expr
         Lower is better.
+
+    Raises
+    ------
+    TypeError
+        If a price is no number.
 
     Examples
     --------
@@ -268,6 +288,11 @@ def each_segment(constraint: Constraint | Scope) -> Scope:
     Scope
         A constraint for each segment.
 
+    Raises
+    ------
+    TypeError
+        If it is given anything but one such constraint.
+
     Examples
     --------
     >>> from imbfit.metrics import each_segment, precision
@@ -291,6 +316,11 @@ def in_segment(segment: Hashable, constraint: Constraint | Scope) -> Scope:
     -------
     Scope
         A constraint for that segment.
+
+    Raises
+    ------
+    TypeError
+        If it is given anything but a segment and one constraint.
 
     Examples
     --------
@@ -326,6 +356,11 @@ def max_gap(metric: Expr) -> Gap:
     Gap
         Write ``max_gap(recall) <= 0.05`` to make a constraint of it.
 
+    Raises
+    ------
+    TypeError
+        If `metric` is no expression over counts.
+
     Examples
     --------
     >>> from imbfit.metrics import max_gap, recall
@@ -354,6 +389,11 @@ def capacity(limit: float, *, per: int | str | None = None) -> Scope:
     -------
     Scope
         A constraint on the number flagged.
+
+    Raises
+    ------
+    ValueError
+        If `limit` is no number of at least 0, or `per` is neither rows nor a column.
 
     Examples
     --------
@@ -468,6 +508,9 @@ def _power(base: Any, exponent: Any) -> Any:
         raise UnsupportedMetric(
             f"{base} ** {exponent} is not computed exactly; exponents up to 64 are"
         )
+    if exponent == 0.5 and isinstance(base, (np.ndarray, np.generic)):
+        # the power of a numpy scalar makes infinity of the root of minus infinity
+        return np.sqrt(base)
     return base**exponent
 
 
@@ -654,7 +697,7 @@ def score(
     greater_is_better : bool, default=None
         The direction; it matters only where a ratio is 0/0 and is asked for only then.
     sample_weight : array-like of shape (n_rows,), default=None
-        How often each row counts.
+        How often each row counts; 0 is no row.
     pos_label : label, default=None
         The positive label; 1 of {0, 1} or {-1, 1}, else the last of the sorted two.
     amounts : mapping of str to array-like, or frame, default=None
@@ -663,7 +706,22 @@ def score(
     Returns
     -------
     float
-        The value; see :func:`value` for 0/0.
+        The value. Where a ratio is 0/0: the metric's best if there is no false positive and no
+        false negative, else its worst (1 and 0, or 0 and 1 if lower is better); balanced accuracy
+        averages the classes that exist.
+
+    Raises
+    ------
+    ValueError
+        If labels, weights or amounts are missing, misaligned or not binary, or if a direction is
+        needed.
+    TypeError
+        If `metric` is no metric, or an estimator came in place of labels.
+
+    Notes
+    -----
+    Rows are matched by position. pandas objects that hold the same index labels in another order
+    are refused.
 
     Examples
     --------
@@ -746,6 +804,11 @@ def scorer(
     callable
         A scorer ``(estimator, X, y_true, **kwargs) -> float``.
 
+    Raises
+    ------
+    ValueError
+        If the direction is unknown, or contradicts the metric's own.
+
     Examples
     --------
     >>> from imbfit.metrics import cost, scorer
@@ -807,6 +870,8 @@ def parse(text: str) -> Any:
     ------
     ValueError
         With the place of the character that can't be read.
+    TypeError
+        If `text` is no text.
 
     Examples
     --------

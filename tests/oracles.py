@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
-from imbfit.confusion import Confusion
 from imbfit.expressions import Column, Constraint, Count, Expr, Number, Op, Scope, Threshold
 from imbfit.metrics import NAMED, balanced_accuracy
 
@@ -62,6 +63,7 @@ def cell(name: str, c: dict):
 
 def count(rows, flagged):
     """Exact counts of (positive, weight, amounts) rows under flags."""
+
     def sums(values):
         c = dict.fromkeys(("tp", "pp", "ap", "n"), Fraction(0))
         for (positive, *_), flag, v in zip(rows, flagged, values, strict=True):
@@ -115,78 +117,172 @@ def best_thresholds(rows, scores, segments, objective, rules, greater, groups=No
     (value, cuts) of the best, or None where nothing meets the constraints. A cut is the lowest score
     flagged, +inf for nobody.
     """
+    choices = all_choices(rows, scores, segments, groups)
+    found = best_choice(choices, objective, rules, greater)
+    return None if found is None else (found[0], found[1].cut)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one cut of a segment flags."""
+
+    cut: float
+    below: float
+    counts: dict
+    columns: dict
+    flagged: dict  # weight by group
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One cut for each segment, and what they flag together."""
+
+    parts: dict
+
+    @property
+    def cut(self):
+        return {name: part.cut for name, part in self.parts.items()}
+
+    @functools.cached_property
+    def counts(self):
+        return add([part.counts for part in self.parts.values()])
+
+    @functools.cached_property
+    def columns(self):
+        parts = [part.columns for part in self.parts.values()]
+        return {name: add([part[name] for part in parts]) for name in parts[0]}
+
+    @functools.cached_property
+    def flagged(self):
+        return add([part.flagged for part in self.parts.values()])
+
+
+def add(parts):
+    return {key: sum(part[key] for part in parts) for key in parts[0]}
+
+
+def all_choices(rows, scores, segments, groups=None):
+    """All combinations of cuts, one per segment, each counted row by row."""
     names = sorted(set(segments), key=str)
+    groups = [None] * len(rows) if groups is None else groups
     options = []
     for name in names:
-        own = sorted({s for s, g in zip(scores, segments, strict=True) if g == name}, reverse=True)
-        options.append([math.inf, *own])
+        own = [i for i, g in enumerate(segments) if g == name]
+        levels = sorted({scores[i] for i in own}, reverse=True)
+        parts = []
+        for cut, below in zip([math.inf, *levels], [*levels, -math.inf], strict=True):
+            flags = [scores[i] >= cut for i in own]
+            counts, columns = count([rows[i] for i in own], flags)
+            flagged = dict.fromkeys(set(groups), Fraction(0))
+            for i, flag in zip(own, flags, strict=True):
+                flagged[groups[i]] += rows[i][1] * flag
+            parts.append(Part(cut, below, counts, columns, flagged))
+        options.append(parts)
+    return [Choice(dict(zip(names, parts, strict=True))) for parts in itertools.product(*options)]
+
+
+def best_choice(choices, objective, rules, greater):
+    """(value, choice) of the best that meets the rules, the first of equals; None if there is none."""
     best = None
-    for cuts in itertools.product(*options):
-        cut = dict(zip(names, cuts, strict=True))
-        flagged = [s >= cut[g] for s, g in zip(scores, segments, strict=True)]
-        if not all(
-            rule_met(rule, rows, flagged, segments, names, cut, scores, groups) for rule in rules
-        ):
+    for choice in choices:
+        if not meets(rules, choice):
             continue
-        counts, columns = count(rows, flagged)
-        value = metric(objective, counts, columns, greater)
+        value = metric(objective, choice.counts, choice.columns, greater)
         if best is None or (value > best[0] if greater else value < best[0]):
-            best = (value, cut)
+            best = (value, choice)
     return best
 
 
-def part(rows, flagged, segments, name):
-    keep = [g == name for g in segments]
-    return count(
-        [r for r, k in zip(rows, keep, strict=True) if k],
-        [f for f, k in zip(flagged, keep, strict=True) if k],
-    )
+def meets(rules, choice):
+    return one_threshold(rules, choice) and all(rule_met(rule, choice) for rule in rules)
 
 
-def rule_met(rule, rows, flagged, segments, names, cut, scores, groups):
-    if isinstance(rule, Scope):
-        inner = rule.constraint
-        if rule.kind == "each_segment":
-            return all(
-                rule_met(Scope("in_segment", inner, name), rows, flagged, segments, names, cut,
-                         scores, groups)
-                for name in names
-            )  # fmt: skip
-        if rule.kind == "in_segment":
-            if isinstance(inner, Scope):
-                counts, _ = part(rows, flagged, segments, rule.key)
-                limit = Fraction(str(inner.constraint.right.value))
-                share = 1 if inner.key is None else Fraction(inner.key) / counts["n"]
-                return counts["pp"] * share <= limit
-            if isinstance(inner.left, Threshold):
-                return threshold_met(inner, cut[rule.key], scores, segments, rule.key)
-            return met(inner, *part(rows, flagged, segments, rule.key))
-        if rule.kind == "max_gap":
-            values = []
-            for name in names:
-                try:
-                    values.append(exact(inner.left, *part(rows, flagged, segments, name)))
-                except Undefined:
-                    pass
-            return not values or max(values) - min(values) <= Fraction(
-                str(inner.right.value)
-            ) + Fraction(1, 10**12)
+def rule_met(rule, choice):
+    kind = rule.kind if isinstance(rule, Scope) else "whole"
+    inner = rule.constraint if isinstance(rule, Scope) else rule
+    if kind == "each_segment":
+        return all(rule_met(Scope("in_segment", inner, name), choice) for name in choice.parts)
+    if kind == "in_segment":
+        part = choice.parts[rule.key]
+        return rule_met(inner, Choice({rule.key: part}))
+    if kind == "max_gap":
+        return gap(rule, choice) <= Fraction(str(inner.right.value)) + Fraction(1, 10**12)
+    if kind == "capacity":
         limit = Fraction(str(inner.right.value))
-        counts, _ = count(rows, flagged)
-        if rule.key is None:
-            return counts["pp"] <= limit
-        if isinstance(rule.key, int):
-            return counts["pp"] * rule.key <= limit * counts["n"]
-        return all(part(rows, flagged, groups, day)[0]["pp"] <= limit for day in set(groups))
+        if isinstance(rule.key, str):
+            return all(flagged <= limit for flagged in choice.flagged.values())
+        # so many per so many rows, or in all
+        share = 1 if rule.key is None else Fraction(rule.key) / choice.counts["n"]
+        return choice.counts["pp"] * share <= limit
     assert isinstance(rule, Constraint)
     if isinstance(rule.left, Threshold):
-        return all(threshold_met(rule, cut[name], scores, segments, name) for name in names)
-    return met(rule, *count(rows, flagged))
+        return all(threshold_met(rule, part) for part in choice.parts.values())
+    return met(rule, choice.counts, choice.columns)
 
 
-def threshold_met(rule, cut, scores, segments, name):
-    """Whether some threshold within the bound flags just the scores >= cut."""
-    own = sorted(s for s, g in zip(scores, segments, strict=True) if g == name)
-    below = max((s for s in own if s < cut), default=-math.inf)
+def gap(rule, choice):
+    """Largest difference between segments; 0/0 has no value, and infinities are equal."""
+    values = []
+    for part in choice.parts.values():
+        try:
+            values.append(exact(rule.constraint.left, part.counts, part.columns))
+        except Undefined:
+            pass
+        except Infinite as infinite:
+            values.append(Fraction(10) ** 300 * infinite.sign)
+    return max(values) - min(values) if values else 0
+
+
+def threshold_met(rule, part):
+    """Whether some threshold within the bound makes the same cut."""
     bound = rule.right.value
-    return cut >= bound if rule.sense == ">=" else below < bound
+    return part.cut >= bound if rule.sense == ">=" else part.below < bound
+
+
+def one_threshold(rules, choice):
+    """Whether the bounds on the thresholds leave room for one threshold per segment."""
+    for name, part in choice.parts.items():
+        low, high = -math.inf, math.inf
+        for rule in rules:
+            inner = rule.constraint if isinstance(rule, Scope) else rule
+            if isinstance(inner, Scope) or not isinstance(inner.left, Threshold):
+                continue
+            if isinstance(rule, Scope) and rule.kind == "in_segment" and rule.key != name:
+                continue
+            if inner.sense == ">=":
+                low = max(low, inner.right.value)
+            else:
+                high = min(high, inner.right.value)
+        # a threshold t makes the cut if below < t <= cut
+        if not (low <= high and min(part.cut, high) >= low and part.below < high):
+            return False
+    return True
+
+
+def violation(rule, choice):
+    """By which fraction of itself a bound must give way (by how much, where it is 0)."""
+    kind = rule.kind if isinstance(rule, Scope) else "whole"
+    inner = rule.constraint if isinstance(rule, Scope) else rule
+    if kind == "each_segment":
+        parts = choice.parts.items()
+        return max(violation(inner, Choice({name: part})) for name, part in parts)
+    if kind == "in_segment":
+        return violation(inner, Choice({rule.key: choice.parts[rule.key]}))
+    limit = Fraction(str(inner.right.value))
+    if kind == "max_gap":
+        left = gap(rule, choice)
+    elif kind == "capacity" and isinstance(rule.key, str):
+        left = max(choice.flagged.values())
+    elif kind == "capacity":
+        left = choice.counts["pp"] * (
+            1 if rule.key is None else Fraction(rule.key) / choice.counts["n"]
+        )
+    else:
+        try:
+            left = exact(inner.left, choice.counts, choice.columns)
+        except Undefined:
+            return 0
+        except Infinite as infinite:
+            return 0 if (infinite.sign > 0) == (inner.sense == ">=") else math.inf
+    lack = limit - left if inner.sense == ">=" else left - limit
+    return max(0, lack) / (abs(limit) or 1)

@@ -34,7 +34,7 @@ from imbfit.metrics import (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(expressions())
 @example(Op("**", Number(-2), Number(2)))
 @example(-(tp**2))
@@ -42,7 +42,7 @@ from imbfit.metrics import (
 @example(tp - (fp - fn) - (-3))
 @example(tp / (fp / fn) / 2)
 @example((tp**2) ** -0.5)
-@example(fn["it's \"x\"\\ \n\r\t\0 \u2028 \ud800 \U0001f600"])
+@example(fn['it\'s "x"\\ \n\r\t\0 \u2028 \ud800 \U0001f600'])
 def test_text_of_an_expression_reads_back_equal(expr):
     again = parse(str(expr))
     assert again == expr
@@ -50,7 +50,7 @@ def test_text_of_an_expression_reads_back_equal(expr):
     assert str(again) == str(expr)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rules())
 def test_text_of_a_constraint_reads_back_equal(rule):
     again = parse(str(rule))
@@ -59,7 +59,7 @@ def test_text_of_a_constraint_reads_back_equal(rule):
     assert pickle.loads(pickle.dumps(rule)) == rule
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(segment_keys)
 def test_segment_keys_keep_their_type(key):
     scope = in_segment(key, recall >= 0.8)
@@ -68,13 +68,15 @@ def test_segment_keys_keep_their_type(key):
     assert type(again) is type(scope.key)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(st.text(max_size=30), st.text("tpfn()[]*/+-<>=.,0123456789 \"'eE", max_size=30)))
 def test_any_text_reads_or_raises_value_error(text):
+    problem = ""
     try:
         parse(text)
     except ValueError as error:
-        assert "at character" in str(error)
+        problem = str(error)
+    assert not problem or "at character" in problem
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,8 @@ def test_any_text_reads_or_raises_value_error(text):
         ("tp + fp * fn", tp + (fp * fn)),
         ("-tp", -tp),
         ("+tp", tp),
-        ("--tp", -(-tp)),
+        ("- -tp", -1 * (-1 * tp)),
+        ("--tp", -1 * (-1 * tp)),
         ("-2", Number(-2)),
         ("-2 ** 2", -(Number(2) ** 2)),
         ("2 ** -1", Number(2) ** -1),
@@ -157,7 +160,7 @@ def test_words_keep_name_and_direction():
     [
         ("", 1, "no text to read"),
         ("   ", 1, "no text to read"),
-        ("precison >= 0.5", 1, "did you mean precision"),
+        ("precisio >= 0.5", 1, "did you mean precision"),
         ("2 * wombat", 5, "'wombat' is not known. Known are tp"),
         ("tp + ", 5, "the end came"),
         ("tp + * fp", 6, "'\\*' came"),
@@ -189,7 +192,7 @@ def test_words_keep_name_and_direction():
         ("fn[]", 4, "takes the name of a column"),
         ("fn['']", 4, "name a column"),
         ("fn[amount", 10, "a column's name is open"),
-        ("fn['amount", 4, '"\'" can\'t be read'),
+        ("fn['amount", 4, "\"'\" can't be read"),
         ("fn['a\\x41']", 4, "escape"),
         ("fn['a\\q']", 4, "escape"),
         ("f1(2)", 1, "takes no arguments"),
@@ -301,7 +304,7 @@ def test_nothing_outside_of_the_language_is_read(text):
 )
 def test_monstrous_texts_are_refused_at_once(text):
     start = time.perf_counter()
-    with pytest.raises(ValueError, match="nest|too large"):
+    with pytest.raises(ValueError, match=r"nest|too large"):
         parse(text)
     assert time.perf_counter() - start < 2
 

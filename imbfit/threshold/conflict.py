@@ -10,6 +10,7 @@ met without it. The least violation is the smallest fraction t by which every bo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,15 +19,15 @@ import numpy as np
 
 from imbfit.exceptions import InfeasibleConstraints, UnsupportedMetric
 from imbfit.expressions import Constraint, Expr, Number, Op, Scope, Threshold
-from imbfit.metrics import pp, tp
-from imbfit.threshold.objectives import Outcome, Search, maximise
-from imbfit.threshold.region import build_region, local_mask, plain
+from imbfit.metrics import margin, n, pp
+from imbfit.threshold.objectives import Outcome, Search, feasible, maximise
+from imbfit.threshold.region import build_region, local_mask, plain, segment_of
 from imbfit.threshold.scan import objective_values
+from imbfit.threshold.table import CandidateTables
 
 Rules = Sequence[Constraint | Scope]
-# Nothing to gain: any choice in the region will do.
-_ANY = 0 * pp + 0 * tp
-_MOST_SEGMENTS = 60
+_MOST_TRIALS = 200
+_LOOSEST = 1e9
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,8 @@ class Feasibility:
     search: Search
 
     def __call__(self, rules: Rules) -> bool | None:
-        outcome = best_within(_ANY, self.search, rules, greater_is_better=True)
-        if outcome is None:
-            return None
-        return outcome.status != "infeasible"
+        outcome = feasible(self.search, build_region(list(rules), self.search.tables))
+        return None if outcome.status == "unknown" else outcome.choice is not None
 
 
 def best_within(
@@ -76,12 +75,12 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
         With an irreducible conflicting set, the best value each of its members can reach while the
         others hold, and the segments at fault.
     """
-    feasible = Feasibility(search)
+    can_hold = Feasibility(search)
     conflict = list(rules)
     proven = True
     for rule in list(rules):
         rest = [other for other in conflict if other is not rule]
-        verdict = feasible(rest)
+        verdict = can_hold(rest)
         if verdict is None:
             proven = False
         elif not verdict:
@@ -91,19 +90,15 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
     lines = []
     for rule in conflict:
         rest = [other for other in conflict if other is not rule]
+        reach, where, at_fault = _reach(rule, rest, search, can_hold)
         line = f"  - {rule.label}"
-        if isinstance(rule, Scope) and rule.kind == "each_segment":
-            at_fault = _segments_at_fault(rule, rest, search, feasible)
-            if at_fault:
-                segments[rule.label] = at_fault
-                shown = ", ".join(map(repr, at_fault[:8]))
-                line += f" (fails in {shown}{', ...' if len(at_fault) > 8 else ''})"
-        reach = _best_value(rule, rest, search, segments.get(rule.label))
+        if at_fault:
+            segments[rule.label] = at_fault
+            shown = ", ".join(map(repr, at_fault[:8]))
+            line += f" (fails in {shown}{', ...' if len(at_fault) > 8 else ''})"
         if reach is not None:
-            where, best = reach
-            best_values[rule.label] = best
-            given = "given the others" if rest else "at best"
-            line += f": reaches {best:.6g}{where} {given}"
+            best_values[rule.label] = reach
+            line += f": reaches {reach:.6g}{where} {'given the others' if rest else 'at best'}"
         lines.append(line)
     alone = len(conflict) == 1
     head = (
@@ -128,95 +123,124 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
     )
 
 
-def _segments_at_fault(
-    rule: Scope, rest: list[Constraint | Scope], search: Search, feasible: Feasibility
-) -> list[Any]:
-    """Segments in which the constraint fails by itself, or whose exemption would help."""
-    tables = search.tables
-    others = build_region(rest, tables).allowed
-    constraint = plain(rule)
-    empty = [
-        name
-        for g, name in enumerate(tables.segments)
-        if not (others[tables.own(g)] & local_mask(constraint, tables, g)).any()
-    ]
-    if empty or len(tables.segments) > _MOST_SEGMENTS:
-        return empty
-    helps = []
-    for exempt in tables.segments:
-        scoped = [
-            Scope("in_segment", rule.constraint, name)
-            for name in tables.segments
-            if name != exempt
-        ]
-        if feasible([*rest, *scoped]):
-            helps.append(exempt)
-    return helps
-
-
-def _best_value(
+def _reach(
     rule: Constraint | Scope,
     rest: list[Constraint | Scope],
     search: Search,
-    at_fault: list[Any] | None,
-) -> tuple[str, float] | None:
-    """Best value that a constraint's metric reaches while others hold."""
+    can_hold: Feasibility,
+) -> tuple[float | None, str, list[Any]]:
+    """Best value of a constraint's metric while others hold, where it is, and who is at fault."""
+    tables = search.tables
+    constraint = plain(rule)
+    kind = rule.kind if isinstance(rule, Scope) else "whole"
+    if isinstance(constraint.left, Threshold):
+        return None, "", []
+    if kind == "each_segment":
+        assert isinstance(rule, Scope)
+        alone = _failing_alone(constraint, rest, tables)
+        if alone:
+            # show the segment that is furthest from the bound
+            worst = min(alone, key=lambda name: alone[name][1])
+            return alone[worst][0], f" in {worst!r}", list(alone)
+    if kind == "in_segment":
+        assert isinstance(rule, Scope)
+        return _in_one(rule, rest, search), f" in {rule.key!r}", [rule.key]
+    if kind in ("each_segment", "max_gap") or isinstance(getattr(rule, "key", None), str):
+        assert isinstance(rule, Scope)
+        return _bound_that_holds(rule, rest, search, can_hold)
+    left = constraint.left
+    if isinstance(rule, Scope) and isinstance(rule.key, int):
+        left = pp * rule.key / n
+    elif not isinstance(constraint.right, Number):
+        left = constraint.left - constraint.right
+    greater = constraint.sense == ">="
+    try:
+        outcome = best_within(left, search, rest, greater_is_better=greater)
+    except UnsupportedMetric:
+        return None, "", []
+    if outcome is None or outcome.choice is None or not np.isfinite(outcome.value):
+        return None, "", []
+    return (outcome.value if greater else -outcome.value), "", []
+
+
+def _failing_alone(
+    constraint: Constraint, rest: list[Constraint | Scope], tables: CandidateTables
+) -> dict[Any, tuple[float, float]]:
+    """Segments where no candidate left by the other constraints meets this one.
+
+    Each with the best value there and its signed distance to the bound.
+    """
+    others = build_region(rest, tables).allowed
+    greater = constraint.sense == ">="
+    failing = {}
+    for g, name in enumerate(tables.segments):
+        own = others[tables.own(g)]
+        if (own & local_mask(constraint, tables, g)).any():
+            continue
+        slack, _ = margin(constraint, tables.counts(g))
+        slack = np.where(own, np.broadcast_to(slack, own.shape), -np.inf)
+        if not own.any():
+            failing[name] = (float("nan"), -np.inf)
+            continue
+        at = int(np.argmax(slack))
+        left = objective_values(constraint.left, tables, g, greater_is_better=greater)
+        failing[name] = (float(left[at]), float(slack[at]))
+    return failing
+
+
+def _in_one(rule: Scope, rest: list[Constraint | Scope], search: Search) -> float | None:
+    """Best value in one segment; exact where the others leave candidates of it free."""
     tables = search.tables
     constraint = plain(rule)
     greater = constraint.sense == ">="
-    if isinstance(rule, Scope) and (rule.kind == "max_gap" or isinstance(rule.key, str)):
-        if rule.kind in ("max_gap", "capacity"):
-            return _smallest_bound(rule, rest, search)
-    if isinstance(constraint.left, Threshold):
-        return None
-    left: Expr = constraint.left
-    if not isinstance(constraint.right, Number):
-        left = constraint.left - constraint.right
-    try:
-        if isinstance(rule, Scope) and rule.kind in ("each_segment", "in_segment"):
-            names = at_fault if rule.kind == "each_segment" else [rule.key]
-            if not names:
-                return None
-            g = tables.segments.index(names[0])
-            own = tables.own(g)
-            allowed = build_region(rest, tables).allowed[own]
-            if not allowed.any():
-                return None
-            values = objective_values(left, tables, g, greater_is_better=greater)[allowed]
-            best = float(values.max() if greater else values.min())
-            return f" in {names[0]!r}", best
-        outcome = best_within(left, search, rest, greater_is_better=greater)
-    except UnsupportedMetric:
-        return None
-    if outcome is None or outcome.choice is None or not np.isfinite(outcome.value):
-        return None
-    return "", outcome.value if greater else -outcome.value
+    g = segment_of(rule, tables)
+    values = objective_values(constraint.left, tables, g, greater_is_better=greater)
+    allowed = build_region(rest, tables).allowed[tables.own(g)]
+    best = None
+    # from the best value down, the first that the constraints on the whole can live with
+    can_hold = Feasibility(search)
+    for level in np.unique(values[allowed])[:: -1 if greater else 1][:_MOST_TRIALS]:
+        sense = ">=" if greater else "<="
+        bound = Constraint(constraint.left, sense, Number(float(level)))
+        if can_hold([*rest, Scope("in_segment", bound, rule.key)]):
+            best = float(level)
+            break
+    return best
 
 
-def _smallest_bound(
-    rule: Scope, rest: list[Constraint | Scope], search: Search
-) -> tuple[str, float] | None:
-    """Smallest bound on a gap or a capacity per group that the others leave room for."""
-    feasible = Feasibility(search)
-    assert isinstance(rule.constraint, Constraint)
-    assert isinstance(rule.constraint.right, Number)
-    whole = rule.kind == "capacity"
-    low, high = float(rule.constraint.right.value), 1.0
-    if whole:
-        high = float(search.tables.rows.n.sum()) / float(search.tables.rows.scale)
-
-    def with_bound(bound: float) -> Scope:
-        return replace(rule, constraint=replace(rule.constraint, right=Number(bound)))
-
-    if not feasible([*rest, with_bound(high)]):
-        return None
-    while high - low > (1 if whole else 1e-6):
-        middle = (low + high) // 2 if whole else (low + high) / 2
-        if feasible([*rest, with_bound(middle)]):
+def _bound_that_holds(
+    rule: Scope, rest: list[Constraint | Scope], search: Search, can_hold: Feasibility
+) -> tuple[float | None, str, list[Any]]:
+    """Tightest bound that the other constraints leave room for, and the segments it binds."""
+    inner = plain(rule)
+    if not isinstance(inner.right, Number):
+        return None, "", []
+    low, high = 0.0, 1.0
+    while not can_hold([*rest, relax(rule, high)]):
+        low, high = high, 4 * high
+        if high > _LOOSEST or search.late:
+            return None, "", []
+    while high - low > 1e-6 * high and not search.late:
+        middle = (low + high) / 2
+        if can_hold([*rest, relax(rule, middle)]):
             high = middle
         else:
             low = middle
-    return "", high
+    loosest = relax(rule, high)
+    bound = plain(loosest).right
+    assert isinstance(bound, Number)
+    binding: list[Any] = []
+    if rule.kind == "each_segment":
+        outcome = feasible(search, build_region([*rest, loosest], search.tables))
+        if outcome.choice is not None:
+            for g, name in enumerate(search.tables.segments):
+                at = int(outcome.choice[g]) - search.tables.own(g).start
+                if not local_mask(inner, search.tables, g)[at]:
+                    binding.append(name)
+    reach = float(bound.value)
+    if rule.kind == "capacity" or (rule.kind == "each_segment" and inner.left == pp):
+        reach = float(math.floor(reach + 1e-9))
+    return reach, "", binding
 
 
 def relax(rule: Constraint | Scope, t: float) -> Constraint | Scope:
@@ -229,9 +253,20 @@ def relax(rule: Constraint | Scope, t: float) -> Constraint | Scope:
     if isinstance(rule.right, Number):
         bound = rule.right.value
         room = t * (abs(bound) or 1.0)
-        moved = Number(bound - room if rule.sense == ">=" else bound + room)
-        return replace(rule, right=moved)
+        moved = bound - room if rule.sense == ">=" else bound + room
+        return replace(rule, right=Number(_outward(moved, down=rule.sense == ">=")))
     return replace(rule, right=Op("-" if rule.sense == ">=" else "+", rule.right, Number(t)))
+
+
+def _outward(bound: float, *, down: bool) -> float:
+    """Round to seven digits, away from what is asked: short numbers make short integers."""
+    if bound == 0:
+        return 0.0
+    digits = 6 - math.floor(math.log10(abs(bound)))
+    rounded = round(bound, digits)
+    if (rounded > bound) if down else (rounded < bound):
+        rounded += (-1 if down else 1) * 10.0**-digits
+    return round(rounded, digits)
 
 
 def least_violation(
@@ -259,20 +294,20 @@ def least_violation(
     violation : float
         The fraction by which every bound gave way.
     """
-    feasible = Feasibility(search)
+    can_hold = Feasibility(search)
     low, high = 0.0, 1.0
-    while not feasible([relax(rule, high) for rule in rules]):
+    while not can_hold([relax(rule, high) for rule in rules]):
         low, high = high, high * 4
-        if high > 1e9 or search.late:
+        if high > _LOOSEST or search.late:
             raise InfeasibleConstraints(
                 "no choice meets the constraints, however far their bounds give way",
                 conflict=[rule.label for rule in rules],
             )
     for _ in range(40):
-        if high - low <= 1e-9 * max(1.0, high) or search.late:
+        if high - low <= 1e-7 * max(1.0, high) or search.late:
             break
         middle = (low + high) / 2
-        if feasible([relax(rule, middle) for rule in rules]):
+        if can_hold([relax(rule, middle) for rule in rules]):
             high = middle
         else:
             low = middle

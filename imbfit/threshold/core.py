@@ -18,6 +18,9 @@ from typing import Any
 
 import numpy as np
 
+# States times candidates that are looked at together, some 100 bytes each.
+_MOST_PAIRS = 5_000_000
+
 
 @dataclass(frozen=True)
 class Core:
@@ -108,6 +111,15 @@ def best_choice(
     for g in order:
         own = slice(int(core.starts[g]), int(core.starts[g + 1]))
         width = own.stop - own.start
+        # many states times many candidates would not fit into memory
+        first = np.arange(len(loss))
+        most = max(1, _MOST_PAIRS // width)
+        if len(first) > most:
+            ranked = np.argpartition(loss, most)
+            dropped = min(dropped, float(loss[ranked[most:]].min()) + rest_least)
+            first = ranked[:most]
+            used = [u[first] for u in used]
+            value, loss = value[first], loss[first]
         rest_least -= float(least[g])
         for k in range(n_rows):
             rest_low[k] -= int(lows[k][g])
@@ -116,12 +128,10 @@ def best_choice(
             used = [u + core.usage[k][own.start] for k, u in enumerate(used)]
             value = value + core.value[own.start]
             loss = loss + core.reduced[own.start]
-            parent = None
         else:
             used = [np.add.outer(u, core.usage[k][own]).ravel() for k, u in enumerate(used)]
             value = np.add.outer(value, core.value[own]).ravel()
             loss = np.add.outer(loss, core.reduced[own]).ravel()
-            parent = np.arange(len(loss))
         keep = np.ones(len(loss), bool)
         total_loss = loss + rest_least
         for k in range(n_rows):
@@ -141,13 +151,7 @@ def best_choice(
             ranked = np.argpartition(total_loss[index], most)
             dropped = min(dropped, float(total_loss[index[ranked[most:]]].min()))
             index = index[ranked[:most]]
-        if parent is not None:
-            trace.append((int(g), index // width, index % width))
-        elif len(index) < len(keep):
-            trace.append((int(g), index, np.zeros(len(index), np.int64)))
-        else:
-            trace.append((int(g), np.arange(len(index)), np.zeros(len(index), np.int64)))
-            index = np.arange(len(index))
+        trace.append((int(g), first[index // width], index % width))
         used = [u[index] for u in used]
         value, loss = value[index], loss[index]
     state = int(np.argmax(value))

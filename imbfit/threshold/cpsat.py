@@ -107,7 +107,9 @@ def solve_core(
         return None, -np.inf, "infeasible"
     if status == cp_model.MODEL_INVALID:
         raise RuntimeError(f"CP-SAT refused the model: {model.validate()}")
-    best_loss = int(np.ceil(solver.best_objective_bound - 1e-6))
+    # a float stands for the solver's integer, and loses its last digits where that is large
+    proven = float(solver.best_objective_bound)
+    best_loss = int(np.ceil(proven - 1e-6 - abs(proven) * 2.0**-52))
     reached = float(sum(base) - best_loss * divisor)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, min(bound, reached) if np.isfinite(reached) else bound, "unknown"

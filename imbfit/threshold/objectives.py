@@ -12,20 +12,24 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from imbfit.confusion import Confusion
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.expressions import Expr, describe
-from imbfit.metrics import gmean, mcc
+from imbfit.metrics import gmean, mcc, value
 from imbfit.threshold.region import Region, Row, _sign
 from imbfit.threshold.rows import Affine, affine_pair, known_sums, sum_of, to_ratio
 from imbfit.threshold.selection import Answer, Selection, select
-from imbfit.threshold.table import CandidateTables
+from imbfit.threshold.table import CandidateTables, Sums
 
 _PRECISION = 2**20
+# MCC and G-mean are floats; what differs by less is one value.
+_ROUNDING = 2e-12
+_LONGEST = 1010  # bits of a number whose sums are still floats
 _ROWS = Affine(0, {("pp", None): 1})
 
 
@@ -93,7 +97,7 @@ def maximise(
     UnsupportedMetric
         If the objective is of none of the three kinds; the message names the sub-expression.
     """
-    return _over_gaps(_solver(objective, search, greater_is_better), search, region)
+    return _solver(objective, search, greater_is_better)(region)
 
 
 def _solver(
@@ -120,8 +124,8 @@ def _solver(
     numerator, denominator, scale = pair
     if scale < 0:
         numerator, scale = _times(numerator, -1), -scale
-    if not greater_is_better:
-        numerator = _times(numerator, -1)
+    oriented = 1 if greater_is_better else -1
+    numerator = _times(numerator, oriented)
     if not denominator.coefficients:
         if denominator.constant == 0:
             raise UnsupportedMetric(f"objective `{describe(objective)}` divides by zero")
@@ -138,7 +142,14 @@ def _solver(
         )
     if sign < 0:
         numerator, denominator = _times(numerator, -1), _times(denominator, -1)
-    return lambda region: _ratio(numerator, denominator, scale, search, region)
+
+    def ratio(region: Region) -> Outcome:
+        found = _ratio(numerator, denominator, scale, search, region)
+        if found.status == "infeasible" or _least(denominator, tables, region) > 0:
+            return found
+        return _or_empty(found, objective, (numerator, denominator), search, region, sign=oriented)
+
+    return ratio
 
 
 def _times(form: Affine, factor: int) -> Affine:
@@ -163,20 +174,59 @@ def at(form: Affine, tables: CandidateTables, choice: np.ndarray) -> int:
     return total
 
 
+def feasible(search: Search, region: Region) -> Outcome:
+    """Find any choice in a region, or prove that there is none.
+
+    One row of the region becomes the objective, to be brought under its limit while the others
+    hold: without an objective nothing would tell good candidates from bad ones.
+
+    Parameters
+    ----------
+    search : Search
+        Tables, time limit, seed.
+    region : Region
+        The constraints.
+
+    Returns
+    -------
+    Outcome
+        Of value 0.
+    """
+
+    if not region.rows:
+        answer = solve(_ROWS, search, region, enough=-np.inf)
+        found = answer.choice is not None
+    else:
+        *others, goal = region.rows
+        limit = -goal.limit
+        part = replace(region, rows=others)
+        answer = solve(-goal.usage, search, part, target=limit - 1, enough=limit)
+        found = answer.choice is not None and answer.value >= limit
+    if found:
+        return Outcome(answer.choice, 0.0, 0.0, "optimal")
+    proven = answer.status in ("optimal", "infeasible")
+    return Outcome(None, -np.inf, -np.inf, "infeasible" if proven else "unknown")
+
+
 def solve(
-    form: Affine,
+    form: Affine | np.ndarray,
     search: Search,
     region: Region,
     *,
     extra: list[Row] | None = None,
     hint: np.ndarray | None = None,
     target: float = -np.inf,
+    enough: float = np.inf,
 ) -> Answer:
-    """Maximise an affine form over a region without gaps; values include its constant.
+    """Maximise an affine form over a region; values include its constant.
+
+    Bounds on gaps between segments are branched on. A choice whose values run from a to b, further
+    than the bound e, is excluded from both parts: lowest value at most m, so that all are at most
+    m + e < b; and lowest value above m, so that a is out.
 
     Parameters
     ----------
-    form : Affine
+    form : Affine or ndarray of int64, shape (n_candidates,)
         The objective in integers.
     search : Search
         Tables, time limit, seed.
@@ -186,23 +236,108 @@ def solve(
         More rows, for this solve only.
     hint : ndarray of int64, default=None
         A choice inside the region.
-    target : float
-        Only greater values are wanted, see :func:`imbfit.threshold.selection.select`.
+    target, enough : float
+        Only values above `target` are wanted, and one of `enough` needs no proof; see
+        :func:`imbfit.threshold.selection.select`.
 
     Returns
     -------
     Answer
         With positions in the tables.
     """
+    if not region.gaps:
+        return _solve(form, search, region, extra or [], hint, target, enough)
+    best: Answer | None = None
+    unproven = -np.inf
+    counter = itertools.count()
+    everything = ((-np.inf, np.inf),) * len(region.gaps)
+    queue: list[tuple[float, int, tuple[tuple[float, float], ...]]] = [
+        (-np.inf, next(counter), everything)
+    ]
+    while queue:
+        upper = -queue[0][0]
+        floor = max(target, -np.inf if best is None else float(best.value))
+        if upper <= floor or search.late:
+            break
+        _, _, windows = heapq.heappop(queue)
+        part = region.within(_in_windows(region, windows))
+        answer = _solve(form, search, part, extra or [], hint, floor, enough)
+        hint = None
+        if answer.choice is None:
+            if answer.status == "unknown":
+                unproven = max(unproven, min(upper, answer.bound))
+            continue
+        widest = _widest_gap(region, answer.choice)
+        if widest is None:
+            if best is None or answer.value > best.value:
+                best = answer
+            if answer.value >= enough:
+                return answer
+            if answer.status != "optimal":
+                unproven = max(unproven, min(upper, answer.bound))
+            continue
+        position, low, high = widest
+        most = region.gaps[position].most
+        # neither part may keep this choice, whatever rounding does
+        middle = max(low, (low + high - most) / 2)
+        beneath = min(middle + most, float(np.nextafter(high, low)))
+        first, last = windows[position]
+        bound = min(upper, answer.bound)
+        for window in ((first, min(last, beneath)), (max(first, middle), last)):
+            parts = (*windows[:position], window, *windows[position + 1 :])
+            heapq.heappush(queue, (-bound, next(counter), parts))
+    if queue and search.late:
+        unproven = max(unproven, -queue[0][0])
+    if best is None:
+        if unproven > target:
+            return Answer(None, 0, unproven, "unknown")
+        return Answer(None, 0, target, "infeasible")
+    status = "optimal" if unproven <= best.value else "feasible"
+    return replace(best, bound=max(float(best.value), unproven), status=status)
+
+
+def _in_windows(region: Region, windows: tuple[tuple[float, float], ...]) -> np.ndarray:
+    """Candidates whose metrics lie in (low, high], or have no value."""
+    inside = np.ones_like(region.allowed)
+    for gap, (low, high) in zip(region.gaps, windows, strict=True):
+        inside &= np.isnan(gap.value) | ((gap.value > low) & (gap.value <= high))
+    return inside
+
+
+def _widest_gap(region: Region, choice: np.ndarray) -> tuple[int, float, float] | None:
+    """The gap that a choice exceeds most, with the lowest and the highest value."""
+    worst, found = 0.0, None
+    for position, gap in enumerate(region.gaps):
+        values = gap.value[choice]
+        values = values[~np.isnan(values)]
+        if len(values) < 2:
+            continue
+        low, high = float(values.min()), float(values.max())
+        if high - low - gap.most > worst:
+            worst, found = high - low - gap.most, (position, low, high)
+    return found
+
+
+def _solve(
+    form: Affine | np.ndarray,
+    search: Search,
+    region: Region,
+    extra: list[Row],
+    hint: np.ndarray | None,
+    target: float,
+    enough: float,
+) -> Answer:
+    """Maximise over a region whose gaps are left aside."""
     tables = search.tables
     index = np.flatnonzero(region.allowed)
     starts = np.searchsorted(index, tables.starts)
     if (np.diff(starts) == 0).any():
         return Answer(None, 0, -np.inf, "infeasible")
     everything = len(index) == len(region.allowed)
+    constant = form.constant if isinstance(form, Affine) else 0
     value, exact, error = _values(form, tables, None if everything else index)
     while True:
-        rows = [*region.rows, *(extra or [])]
+        rows = [*region.rows, *extra]
         problem = Selection(
             starts,
             value,
@@ -219,16 +354,17 @@ def solve(
             deadline=search.deadline,
             seed=search.seed,
             hint=start,
-            target=target - form.constant,
+            target=target - constant,
+            enough=enough - constant,
         )
         if answer.choice is None:
-            return Answer(None, 0, answer.bound + form.constant, answer.status)
+            return Answer(None, 0, answer.bound + constant, answer.status)
         choice = index[answer.choice]
         if not _join_groups(region, choice, tables):
             return Answer(
                 choice,
-                answer.value + form.constant,
-                answer.bound + form.constant,
+                answer.value + constant,
+                answer.bound + constant,
                 answer.status,
             )
         hint = None
@@ -248,12 +384,14 @@ def _join_groups(region: Region, choice: np.ndarray, tables: CandidateTables) ->
 
 
 def _values(
-    form: Affine, tables: CandidateTables, index: np.ndarray | None
+    form: Affine | np.ndarray, tables: CandidateTables, index: np.ndarray | None
 ) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray], float]:
     """Values of candidates as floats, a way to the exact ones, and the floats' error."""
     everything = slice(0, int(tables.starts[-1]))
     try:
-        whole = form.values(tables, everything, constant=False)
+        whole = form
+        if isinstance(form, Affine):
+            whole = form.values(tables, everything, constant=False)
         worst = np.maximum.reduceat(np.abs(whole), tables.starts[:-1])
         if sum(int(w) for w in worst) < 2**62:
             whole = whole if index is None else whole[index]
@@ -262,10 +400,13 @@ def _values(
             return whole.astype(float), lambda picked: whole[picked], error
     except OverflowError:
         pass
+    assert isinstance(form, Affine)
     rough = np.zeros(int(tables.starts[-1]))
     error = 0.0
     for symbol, c in form.coefficients.items():
         array = sum_of(tables, symbol)
+        if c.bit_length() + int(np.abs(array).max()).bit_length() > _LONGEST:
+            raise ValueError("the numbers of the objective differ by more than 300 digits")
         rough += float(c) * array
         error += abs(float(c)) * float(np.abs(array).max()) * 2.0**-50
 
@@ -313,7 +454,7 @@ def _ratio(
         ratio = Fraction(top, bottom)
         search.say(f"ratio step {step}: {float(scale * ratio):.9g}")
         p, q = ratio.numerator, ratio.denominator
-        answer = solve(_less(numerator, denominator, p, q), search, region, hint=choice, target=0.0)
+        answer = solve(_less(numerator, denominator, p, q), search, region, hint=choice, target=0)
         value = float(scale * ratio)
         if answer.choice is not None and answer.value > 0:
             choice = answer.choice
@@ -332,10 +473,55 @@ def _ratio(
     raise AssertionError  # pragma: no cover
 
 
+def _or_empty(
+    found: Outcome,
+    objective: Expr,
+    parts: tuple[Affine, Affine],
+    search: Search,
+    region: Region,
+    *,
+    sign: int,
+) -> Outcome:
+    """Take a choice where the ratio is 0/0 if what the language makes of that is better."""
+    tables = search.tables
+    numerator, denominator = parts
+    sums = denominator.exact(tables, slice(0, int(tables.starts[-1])), constant=False)
+    lowest = np.minimum.reduceat(np.where(region.allowed, sums, sums.max()), tables.starts[:-1])
+    empty = region.within(sums == np.repeat(lowest, np.diff(tables.starts)))
+    # 0/0 is judged by whether the prediction is perfect
+    tp, pp = tables.rows.tp, tables.rows.pp
+    perfect = (tp == pp) & (tp == np.repeat(tables.rows.ap, np.diff(tables.starts)))
+    for part in (empty, empty.within(perfect)):
+        answer = solve(numerator, search, part)
+        if answer.choice is None:
+            if answer.status == "unknown":
+                found = replace(found, bound=np.inf, status="feasible")
+            continue
+        if at(numerator, tables, answer.choice) == at(denominator, tables, answer.choice) == 0:
+            counts = counts_of(tables, answer.choice)
+            reached = sign * float(value(objective, counts, greater_is_better=sign > 0))
+            if found.choice is None or reached > found.value:
+                found = Outcome(answer.choice, reached, max(found.bound, reached), found.status)
+    return found
+
+
+def counts_of(tables: CandidateTables, choice: np.ndarray) -> Confusion:
+    """Real counts of the whole under a choice."""
+
+    def real(sums: Sums, columns: dict[str, Confusion]) -> Confusion:
+        tp, pp = (sum(int(v) for v in array[choice]) for array in (sums.tp, sums.pp))
+        ap, n = (sum(int(v) for v in array) for array in (sums.ap, sums.n))
+        scale = float(sums.scale)
+        cells = [cell / scale for cell in (tp, pp - tp, ap - tp, n - pp - (ap - tp))]
+        return Confusion.from_cells(cells[0], cells[1], cells[2], cells[3], columns)
+
+    return real(tables.rows, {name: real(sums, {}) for name, sums in tables.columns.items()})
+
+
 def _least(form: Affine, tables: CandidateTables, region: Region) -> int:
-    values = form.values(tables, slice(0, int(tables.starts[-1])), constant=False)
-    values = np.where(region.allowed, values, np.iinfo(np.int64).max // 2**20)
-    return form.constant + int(np.minimum.reduceat(values, tables.starts[:-1]).sum())
+    values = form.exact(tables, slice(0, int(tables.starts[-1])), constant=False)
+    values = np.where(region.allowed, values, values.max())
+    return form.constant + sum(int(v) for v in np.minimum.reduceat(values, tables.starts[:-1]))
 
 
 def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
@@ -367,43 +553,50 @@ def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
         return False
 
     # choices along the hull are good starts; one exists wherever the region is not empty
-    for power in range(0, 21, 2):
+    for power in (0, 10, 13, 15, 16, 17, 18):
         form = Affine(0, {("tp", None): 2**20, ("pp", None): -(2**power)})
         answer = solve(form, search, region)
         if answer.choice is None:
-            return Outcome(None, -np.inf, np.inf, answer.status)
+            return Outcome(best, level, np.inf, answer.status if best is None else "feasible")
         consider(answer.choice)
     search.say(f"{describe(objective)} starts at {level:.9g}")
-    stack = [(low, high)]
-    missed = -np.inf
-    while stack:
-        first, last = stack.pop()
+    counter = itertools.count()
+    queue = [(-_most(curve, low, high, ap), next(counter), low, high)]
+    unproven = -np.inf
+    while queue and -queue[0][0] > level + _ROUNDING:
         if search.late:
-            missed = max(missed, curve.most(first, last))
-            continue
+            unproven = max(unproven, -queue[0][0])
+            break
+        negative, _, first, last = heapq.heappop(queue)
         p, target = _line(curve, level, first, last)
-        form = Affine(0, {("tp", None): _PRECISION, ("pp", None): -p})
+        # the line is lowered by what its floats may be off
+        target -= 1e-9 * abs(target) + 1e-6
         answer = solve(
-            form,
+            Affine(0, {("tp", None): _PRECISION, ("pp", None): -p}),
             search,
             region,
             extra=[Row(flagged, last, -1), Row(-flagged, -first, -1)],
-            target=target - 1e-9 * abs(target) - 1e-6,
+            target=target,
         )
-        if answer.choice is None:
-            if answer.status == "unknown":
-                missed = max(missed, curve.most(first, last))
+        if answer.choice is None and answer.status == "infeasible":
             continue
-        improved = consider(answer.choice)
-        if improved:
-            stack.append((first, last))
-        elif first < last:
-            middle = (first + last) // 2
-            stack += [(middle + 1, last), (first, middle)]
-        elif answer.status != "optimal":
-            missed = max(missed, curve.most(first, last))
-    bound = max(level, missed)
-    status = "optimal" if bound <= level else "feasible"
+        if answer.choice is not None and consider(answer.choice):
+            heapq.heappush(queue, (negative, next(counter), first, last))
+            continue
+        reach = answer.bound
+        if reach <= target:
+            continue
+        if first == last or answer.choice is None:
+            if answer.status != "optimal":
+                unproven = max(unproven, -negative)
+            continue
+        for start, stop in _open_parts(curve, level, first, last, p, reach):
+            # in this part tp is at most the line through what was reached
+            tp = max((reach + p * start) / _PRECISION, (reach + p * stop) / _PRECISION)
+            upper = min(-negative, _most(curve, start, stop, min(ap, tp)) + 1e-12)
+            heapq.heappush(queue, (-upper, next(counter), start, stop))
+    bound = max(level, unproven)
+    status = "optimal" if bound <= level + _ROUNDING else "feasible"
     return Outcome(best, level, bound, status)
 
 
@@ -413,16 +606,19 @@ class _Mcc:
     def __init__(self, ap: float, n: float) -> None:
         self.ap, self.n = ap, n
 
+    def root(self, pp: float) -> float:
+        """The denominator."""
+        return float(np.sqrt(self.ap * (self.n - self.ap)) * np.sqrt(pp * (self.n - pp)))
+
     def value(self, tp: float, pp: float) -> float:
+        """MCC; 0 at nobody and at everybody."""
         if pp in (0, self.n):
             return 0.0
-        root = np.sqrt(self.ap * (self.n - self.ap)) * np.sqrt(pp * (self.n - pp))
-        return float((self.n * tp - self.ap * pp) / root)
+        return float((self.n * tp - self.ap * pp) / self.root(pp))
 
     def needed(self, level: float, pp: float) -> float:
         """The tp at which `level` is reached."""
-        root = np.sqrt(self.ap * (self.n - self.ap)) * np.sqrt(pp * (self.n - pp))
-        return float((self.ap * pp + level * root) / self.n)
+        return float((self.ap * pp + level * self.root(pp)) / self.n)
 
     def steepness(self, level: float, pp: float) -> float:
         """Derivative of `needed` in pp."""
@@ -433,10 +629,6 @@ class _Mcc:
         """Whether `needed` is concave in pp (else it is convex)."""
         return level >= 0
 
-    def most(self, first: int, last: int) -> float:
-        """The value where every flagged row is positive, as far as there are positives."""
-        return _most(self, first, last)
-
 
 class _Gmean:
     r"""G-mean as a function of tp and pp: sqrt(tp tn / (ap an))."""
@@ -445,6 +637,7 @@ class _Gmean:
         self.ap, self.n = ap, n
 
     def value(self, tp: float, pp: float) -> float:
+        """G-mean."""
         an = self.n - self.ap
         return float(np.sqrt(tp * (an - pp + tp) / (self.ap * an)))
 
@@ -469,14 +662,60 @@ class _Gmean:
         """Whether `needed` is concave in pp (else it is convex)."""
         return False
 
-    def most(self, first: int, last: int) -> float:
-        """The value where every flagged row is positive, as far as there are positives."""
-        return _most(self, first, last)
+
+def _most(curve: _Mcc | _Gmean, first: int, last: int, tp: float) -> float:
+    """Upper bound of the curve's value for pp in an interval and at most `tp` true positives."""
+    if isinstance(curve, _Gmean):
+        # tp tn falls with pp
+        return curve.value(tp, max(first, tp)) if first >= tp else curve.value(tp, tp)
+    gain = curve.n * tp - curve.ap * max(float(first), tp)
+    roots = [curve.root(x) for x in (max(float(first), 1.0), min(float(last), curve.n - 1.0))]
+    lowest = min(roots)
+    # no rule of 0/0 gives more than 1, nor does MCC
+    return 1.0 if lowest <= 0 else min(1.0, max(0.0, gain) / lowest)
 
 
-def _most(curve: _Mcc | _Gmean, first: int, last: int) -> float:
-    turn = min(max(curve.ap, first), last)
-    return max(curve.value(min(curve.ap, x), x) for x in (first, last, turn))
+def _open_parts(
+    curve: _Mcc | _Gmean, level: float, first: int, last: int, p: int, reach: float
+) -> list[tuple[int, int]]:
+    """Where in an interval a value above `level` is left, after a line of slope p reached `reach`.
+
+    Better than `level` is tp > needed(pp), and all choices have Q tp <= reach + p pp.
+    """
+
+    def closed(pp: int) -> bool:
+        need = _PRECISION * curve.needed(level, pp)
+        return need - p * pp - reach > 1e-9 * abs(need) + 1e-6
+
+    middle = (first + last) // 2
+    if not closed(middle):
+        if curve.concave(level):
+            return [(first, middle), (middle + 1, last)]
+        # the curve is convex, so what is open is one interval around the middle
+        low = _edge(closed, first, middle) if closed(first) else first
+        high = _edge(closed, last, middle) if closed(last) else last
+        middle = (low + high) // 2
+        return [(low, middle), (middle + 1, high)] if low < high else [(low, high)]
+    if not curve.concave(level):
+        # the tangent touches at the middle, so rounding alone brought us here
+        return [(first, middle), (middle + 1, last)] if first < last else []
+    parts = []
+    if not closed(first):
+        parts.append((first, _edge(closed, middle, first)))
+    if not closed(last):
+        parts.append((_edge(closed, middle, last), last))
+    return parts
+
+
+def _edge(closed: Callable[[int], bool], shut: int, opened: int) -> int:
+    """The last open pp on the way from an open one to a closed one."""
+    while abs(shut - opened) > 1:
+        middle = (shut + opened) // 2
+        if closed(middle):
+            shut = middle
+        else:
+            opened = middle
+    return opened
 
 
 def _line(curve: _Mcc | _Gmean, level: float, first: int, last: int) -> tuple[int, float]:
@@ -494,63 +733,3 @@ def _line(curve: _Mcc | _Gmean, level: float, first: int, last: int) -> tuple[in
     middle = (first + last) / 2
     p = round(_PRECISION * curve.steepness(level, middle))
     return p, _PRECISION * curve.needed(level, middle) - p * middle - (last - first)
-
-
-def _over_gaps(
-    inner: Callable[[Region], Outcome], search: Search, region: Region
-) -> Outcome:
-    """Branch on where the lowest value of each gap's metric lies.
-
-    A choice whose values run from a to b, wider than the bound e, is excluded from both parts: lowest
-    value at most m (so that all are at most m + e < b), or above m (so that a is out).
-    """
-    if not region.gaps:
-        return inner(region)
-    best = Outcome(None, -np.inf, -np.inf, "infeasible")
-    counter = itertools.count()
-    queue: list[tuple[float, int, np.ndarray]] = [
-        (-np.inf, next(counter), np.ones_like(region.allowed))
-    ]
-    unfinished = -np.inf
-    unknown = False
-    while queue:
-        negative, _, allowed = heapq.heappop(queue)
-        if best.choice is not None and -negative <= best.value:
-            break
-        if search.late:
-            unfinished, unknown = max(unfinished, -negative), True
-            break
-        outcome = inner(region.within(allowed))
-        if outcome.choice is None:
-            unknown = unknown or outcome.status == "unknown"
-            continue
-        if best.choice is not None and outcome.bound <= best.value:
-            continue
-        worst, gap = 0.0, None
-        for each in region.gaps:
-            spread = _spread(each.value[outcome.choice])
-            if spread - each.most > worst:
-                worst, gap = spread - each.most, each
-        if gap is None:
-            if outcome.value > best.value or best.choice is None:
-                best = outcome
-            if outcome.status != "optimal":
-                unfinished = max(unfinished, outcome.bound)
-            continue
-        values = gap.value[outcome.choice]
-        low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        middle = (low + high - gap.most) / 2
-        undefined = np.isnan(gap.value)
-        for part in (gap.value <= middle + gap.most, gap.value > middle):
-            entry = (-outcome.bound, next(counter), allowed & (part | undefined))
-            heapq.heappush(queue, entry)
-    bound = max(best.value, unfinished)
-    if best.choice is None:
-        return Outcome(None, -np.inf, bound, "unknown" if unknown else "infeasible")
-    status = "optimal" if bound <= best.value and not unknown else "feasible"
-    return Outcome(best.choice, best.value, bound, status)
-
-
-def _spread(values: np.ndarray) -> float:
-    values = values[~np.isnan(values)]
-    return float(values.max() - values.min()) if len(values) > 1 else 0.0

@@ -21,6 +21,8 @@ from imbfit.threshold.table import CandidateTables, Groups
 
 # Rounding of float64 metrics, far below the step of any count.
 _BLUR = 1e-12
+_SAFE = 2**62
+_FAR = 1e300
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,19 @@ def build_region(rules: list[Constraint | Scope], tables: CandidateTables) -> Re
     region = Region(np.ones(int(tables.starts[-1]), bool))
     for position, rule in enumerate(rules):
         _add(region, rule, position, tables)
+    if tables.grid is None:
+        region.allowed[:] &= _one_cut(rules, tables)
     return region
+
+
+def _one_cut(rules: list[Constraint | Scope], tables: CandidateTables) -> np.ndarray:
+    """Whether one threshold that makes the cut meets all bounds on thresholds together."""
+    low, high = threshold_bounds(rules, tables)
+    if np.isneginf(low).all() and np.isposinf(high).all():
+        return np.ones(int(tables.starts[-1]), bool)
+    sizes = np.diff(tables.starts)
+    low, high = np.repeat(low, sizes), np.repeat(high, sizes)
+    return np.asarray((np.minimum(tables.above, high) >= low) & (tables.below < high))
 
 
 def _add(region: Region, rule: Constraint | Scope, position: int, tables: CandidateTables) -> None:
@@ -181,11 +195,8 @@ def _cross_out(region: Region, constraint: Constraint, tables: CandidateTables) 
         return
     form = _same_form(constraint, tables)
     if form is not None:
-        try:
-            region.allowed[:] &= _signed(form, tables, everything)
-            return
-        except OverflowError:
-            pass
+        region.allowed[:] &= _signed(form, tables, everything)
+        return
     for g in range(len(tables.segments)):
         region.allowed[tables.own(g)] &= local_mask(constraint, tables, g)
 
@@ -208,10 +219,10 @@ def _same_form(
 
 def _signed(form: tuple[Affine, Affine], tables: CandidateTables, own: slice) -> np.ndarray:
     numerator, denominator = form
-    values = numerator.values(tables, own)
+    values = numerator.exact(tables, own)
     if not denominator.coefficients:
         return values >= 0 if denominator.constant >= 0 else values <= 0
-    below = denominator.values(tables, own)
+    below = denominator.exact(tables, own)
     return np.where(below >= 0, values >= 0, values <= 0)
 
 
@@ -230,7 +241,8 @@ def local_mask(constraint: Constraint, tables: CandidateTables, g: int) -> np.nd
     Returns
     -------
     ndarray of bool
-        Exact in integers where the constraint is affine; within 1e-12 where it takes a root.
+        Exact in integers where the constraint is affine; within 1e-12 where it takes a root or
+        multiplies counts.
     """
     own = tables.own(g)
     if _bounds_threshold(constraint):
@@ -240,10 +252,11 @@ def local_mask(constraint: Constraint, tables: CandidateTables, g: int) -> np.nd
         pair = affine_pair(ratio, tables, g)
         if pair is not None:
             return _signed(pair[:2], tables, own)
-    except (UnsupportedMetric, OverflowError):
+    except UnsupportedMetric:
         pass
     slack, vacuous = margin(constraint, tables.counts(g))
-    met = (slack >= -_BLUR) | vacuous
+    bound = constraint.right.value if isinstance(constraint.right, Number) else 0.0
+    met = (slack >= -_BLUR * max(1.0, abs(bound))) | vacuous
     return np.broadcast_to(met, (own.stop - own.start,))
 
 
@@ -298,34 +311,47 @@ def _row(constraint: Constraint, position: int, tables: CandidateTables) -> Row:
         )
     numerator, denominator, _ = pair
     everything = slice(0, int(tables.starts[-1]))
-    try:
-        sign = _sign(denominator, tables, everything)
-        if sign == 0:
-            raise UnsupportedMetric(
-                f"the constraint `{label}` divides by `{describe(constraint.left)}`'s denominator, "
-                "which may be negative or positive depending on the thresholds; write it without "
-                "the division"
-            )
-        usage = numerator.values(tables, everything, constant=False)
-        worst = np.maximum.reduceat(np.abs(usage), tables.starts[:-1])
-        if sum(int(w) for w in worst) + abs(numerator.constant) >= 2**62:
-            raise OverflowError
-    except OverflowError:
-        raise ValueError(
-            f"the constraint `{label}` needs integers beyond 64 bits; round its numbers, or round "
-            "weights and amounts to fewer digits"
-        ) from None
-    return Row(-sign * usage, sign * numerator.constant, position)
+    sign = _sign(denominator, tables, everything)
+    if sign == 0:
+        raise UnsupportedMetric(
+            f"the constraint `{label}` divides by `{describe(constraint.left)}`'s denominator, "
+            "which may be negative or positive depending on the thresholds; write it without "
+            "the division"
+        )
+    usage = -sign * numerator.exact(tables, everything, constant=False)
+    return _short_row(usage, sign * numerator.constant, position, tables)
+
+
+def _short_row(usage: np.ndarray, limit: int, position: int, tables: CandidateTables) -> Row:
+    """Fit a row into 64 bits.
+
+    Where it is too long, it is divided and rounded down on both sides: what it lets through beyond
+    the limit is a part in 2^60 of the sums it adds up, less than they were rounded by before.
+    """
+    worst = sum(int(w) for w in np.maximum.reduceat(np.abs(usage), tables.starts[:-1]))
+    if worst >= _SAFE:
+        shift = worst.bit_length() - 61
+        usage = usage.astype(object) >> shift
+        limit >>= shift
+    usage = np.asarray(usage, np.int64)
+    # a limit that nothing reaches, or nothing meets, needs no more digits than the sums
+    low, high = _range(usage, tables)
+    return Row(usage, min(max(limit, low - 1), high), position)
 
 
 def _sign(denominator: Affine, tables: CandidateTables, everything: slice) -> int:
     """Sign of a denominator over all choices: 1, -1, or 0 where it may be either."""
     if not denominator.coefficients:
         return 1 if denominator.constant >= 0 else -1
-    values = denominator.values(tables, everything, constant=False)
-    low = denominator.constant + int(np.minimum.reduceat(values, tables.starts[:-1]).sum())
-    high = denominator.constant + int(np.maximum.reduceat(values, tables.starts[:-1]).sum())
+    low, high = _range(denominator.exact(tables, everything, constant=False), tables)
+    low, high = low + denominator.constant, high + denominator.constant
     return 1 if low >= 0 else -1 if high <= 0 else 0
+
+
+def _range(values: np.ndarray, tables: CandidateTables) -> tuple[int, int]:
+    """Least and greatest sum over one candidate of each segment."""
+    low = sum(int(v) for v in np.minimum.reduceat(values, tables.starts[:-1]))
+    return low, sum(int(v) for v in np.maximum.reduceat(values, tables.starts[:-1]))
 
 
 def _gap(rule: Scope, position: int, tables: CandidateTables) -> GapValues:
@@ -336,7 +362,11 @@ def _gap(rule: Scope, position: int, tables: CandidateTables) -> GapValues:
     for g in range(len(tables.segments)):
         value, empty = margin(reading, tables.counts(g))
         values[tables.own(g)] = np.where(empty, np.nan, value)
-    return GapValues(values, float(rule.constraint.right.value) + _BLUR, position)
+    finite = np.abs(values[np.isfinite(values)])
+    blur = _BLUR * max(1.0, float(finite.max()) if len(finite) else 0.0)
+    # infinite values are equal to each other and far from all others
+    values = np.clip(values, -_FAR, _FAR)
+    return GapValues(values, float(rule.constraint.right.value) + blur, position)
 
 
 def _add_groups(
@@ -354,7 +384,8 @@ def _add_groups(
     scaled = as_fraction(rule.constraint.right.value) * tables.rows.scale
     if groups.weight is not None:
         groups = replace(groups, weight=np.rint(groups.weight * float(tables.rows.scale)))
-    capacities = GroupRows(groups, int(scaled.numerator // scaled.denominator), position)
+    limit = min(int(scaled.numerator // scaled.denominator), _SAFE)
+    capacities = GroupRows(groups, limit, position)
     region.groups.append(capacities)
     region.allowed[:] &= _within_groups(capacities, tables)
 

@@ -245,14 +245,11 @@ def _segment_table(
     oriented = reached if greater_is_better else -reached
     order = np.lexsort((-table["threshold"], -oriented, ~met))[:top]
     chosen = {name: np.asarray(values)[order] for name, values in table.items()}
-    steps = np.concatenate(
-        [[0], (np.diff(oriented[order]) != 0) | (np.diff(met[order].astype(int)) != 0)]
-    )
-    jumps = np.flatnonzero(steps)
-    rank = np.ones(len(order), int)
-    for jump in jumps:
-        rank[jump:] = jump + 1
-    return chosen | {"rank": rank}
+    ranked, holds = oriented[order], met[order]
+    place = np.arange(1, len(order) + 1)
+    tied = (ranked[1:] == ranked[:-1]) & (holds[1:] == holds[:-1])
+    place[1:][tied] = 0
+    return chosen | {"rank": np.maximum.accumulate(place)}
 
 
 def cuts(tables: CandidateTables, g: int) -> np.ndarray:
@@ -264,7 +261,8 @@ def cuts(tables: CandidateTables, g: int) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         middle = above / 2 + below / 2
     result = np.where((middle > below) & (middle < above), middle, above)
-    result[0], result[-1] = np.inf, -np.inf
+    # nobody comes first; a segment that can't be flagged at all has nothing else
+    result[-1], result[0] = -np.inf, np.inf
     return result
 
 

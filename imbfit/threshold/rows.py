@@ -31,6 +31,7 @@ Monomial = tuple[Symbol, ...]
 _UNKNOWN = ("tp", "pp")
 _MOST_TERMS = 2000
 _SAFE = 2**62
+_LARGEST_DENOMINATOR = 10**9
 
 
 class Polynomial:
@@ -133,8 +134,17 @@ class Ratio:
 
 
 def as_fraction(value: Any) -> Fraction:
-    """Return a number as the decimal that its user wrote: 0.9 is nine tenths."""
-    return value if isinstance(value, Fraction) else Fraction(str(value))
+    """Return a number as the decimal that its user wrote: 0.9 is nine tenths.
+
+    A computed float such as 1/3 has 16 digits by accident; it is taken as the nearest fraction of
+    moderate size, which is closer to it than it is to what it was computed from.
+    """
+    if isinstance(value, Fraction):
+        return value
+    exact = Fraction(str(value))
+    if exact.denominator <= _LARGEST_DENOMINATOR or abs(exact.numerator) < 10**6:
+        return exact
+    return exact.limit_denominator(int(_LARGEST_DENOMINATOR * max(1, 1 / abs(exact))))
 
 
 def _symbols(columns: Any) -> Confusion:
@@ -195,9 +205,9 @@ class Affine:
     constant: int
     coefficients: Mapping[Symbol, int]
 
-    def largest(self, tables: CandidateTables, own: slice) -> int:
+    def largest(self, tables: CandidateTables, own: slice, *, constant: bool = True) -> int:
         """Bound on the absolute value over the candidates of a scope."""
-        total = abs(self.constant)
+        total = abs(self.constant) if constant else 0
         for symbol, coef in self.coefficients.items():
             array = sum_of(tables, symbol)[own]
             size = max(abs(int(array.max())), abs(int(array.min()))) if len(array) else 0
@@ -212,13 +222,23 @@ class Affine:
         OverflowError
             If 64 bits may not hold the result.
         """
-        if self.largest(tables, own) >= _SAFE:
+        if self.largest(tables, own, constant=constant) >= _SAFE:
             raise OverflowError
         result = np.full(own.stop - own.start, self.constant if constant else 0, np.int64)
         for symbol, coef in self.coefficients.items():
             array = sum_of(tables, symbol)[own]
             result += array if coef == 1 else coef * array
         return result
+
+    def exact(self, tables: CandidateTables, own: slice, *, constant: bool = True) -> np.ndarray:
+        """Evaluate on the candidates of a scope, in Python integers where int64 is too short."""
+        try:
+            return self.values(tables, own, constant=constant)
+        except OverflowError:
+            result = np.full(own.stop - own.start, self.constant if constant else 0, object)
+            for symbol, coef in self.coefficients.items():
+                result = result + sum_of(tables, symbol)[own].astype(object) * coef
+            return result
 
 
 def sum_of(tables: CandidateTables, symbol: Symbol) -> np.ndarray:

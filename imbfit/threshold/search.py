@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import time
 import warnings
@@ -32,6 +33,9 @@ from imbfit.threshold.segments import encode_segments
 from imbfit.threshold.table import CandidateTables, build_tables
 
 __all__ = ["ThresholdSearch", "search_table", "search_thresholds"]
+
+_CELLS = ("tp", "fp", "fn", "tn")
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -498,6 +502,12 @@ def run(
         search = again
         outcome, bounds, violation = least_violation(rules, again, solve)
         status = "least_violation"
+        if outcome.choice is None:
+            raise InfeasibleConstraints(
+                "no choice of thresholds meets the constraints, and the time limit came before the "
+                "least bad one was found; raise time_limit",
+                conflict=[rule.label for rule in rules],
+            )
         warnings.warn(
             f"no choice of thresholds meets all constraints; every bound gave way by "
             f"{violation:.4g} of itself. See constraint_report",
@@ -526,13 +536,17 @@ def run(
         outcome.choice,
         tables,
     )
+    report = constraint_report(rules, whole, per_segment, thresholds, flagged)
+    broken = [line["constraint"] for line in report if not line["met"]]
+    if broken and status != "least_violation":
+        raise RuntimeError(f"the search broke `{broken[0]}`; please report this")
     found = ThresholdSearch(
         thresholds=thresholds,
         objective_value=outcome.value if greater else -outcome.value,
         best_bound=outcome.bound if greater else -outcome.bound,
         gap=0.0,
         status=status,
-        constraint_report=constraint_report(rules, whole, per_segment, thresholds, flagged),
+        constraint_report=report,
         counts=whole,
         segment_counts=per_segment,
         objective=goal,
@@ -548,13 +562,9 @@ def _at(tables: CandidateTables, g: int, choice: np.ndarray) -> Confusion:
     at = int(choice[g]) - tables.own(g).start
 
     def pick(c: Confusion) -> Confusion:
-        return Confusion(
-            float(c.tp[at]),
-            float(c.pp[at]),
-            float(c.ap),
-            float(c.n),
-            {name: pick(column) for name, column in c.columns.items()},
-        )
+        cells = (np.broadcast_to(getattr(c, cell), counts.tp.shape)[at] for cell in _CELLS)
+        columns = {name: pick(column) for name, column in c.columns.items()}
+        return Confusion.from_cells(*map(float, cells), columns)
 
     return pick(counts)
 
@@ -563,9 +573,8 @@ def _add_up(parts: list[Confusion]) -> Confusion:
     columns = {
         name: _add_up([part.columns[name] for part in parts]) for name in parts[0].columns
     }
-    return Confusion(
-        *(sum(getattr(part, cell) for part in parts) for cell in ("tp", "pp", "ap", "n")), columns
-    )
+    cells = (math.fsum(getattr(part, cell) for part in parts) for cell in _CELLS)
+    return Confusion.from_cells(*cells, columns)
 
 
 def _settle(found: ThresholdSearch) -> ThresholdSearch:
@@ -573,25 +582,58 @@ def _settle(found: ThresholdSearch) -> ThresholdSearch:
     counts = found.counts
     reached = found.objective_value
     if isinstance(found.objective, Expr):
-        reached = float(
-            value(found.objective, counts, greater_is_better=found.greater_is_better)
-        )
+        reached = _value_at(found, counts)
     bound = found.best_bound
     if found.status != "feasible":
         bound = reached
     sign = 1 if found.greater_is_better else -1
     bound = reached + sign * max(0.0, sign * (bound - reached)) if np.isfinite(bound) else bound
     gap = 0.0 if bound == reached else abs(bound - reached)
-    lost = 0.0
-    for sums in (found.tables.rows, *found.tables.columns.values()):
-        size = float(np.abs(sums.n).sum()) / float(sums.scale)
-        lost = max(lost, sums.error / max(size, 1e-300))
     return replace(
         found,
         objective_value=reached,
         best_bound=bound,
-        gap=gap + 4 * lost * max(1.0, abs(reached)) if np.isfinite(gap) else gap,
+        gap=gap + _lost(found, counts) if np.isfinite(gap) else gap,
     )
+
+
+def _lost(found: ThresholdSearch, counts: Confusion) -> float:
+    """What rounding weights and amounts to integers may have cost the objective.
+
+    Each sum may be off by its error, for the choice and for the one that it was preferred to, and
+    the objective by as much times its slope; twice that leaves room for slopes that differ.
+    """
+    sources = {None: found.tables.rows, **found.tables.columns}
+    lost = 0.0
+    for name, sums in sources.items():
+        if not sums.error:
+            continue
+        part = counts if name is None else counts.columns[name]
+        cells = [float(getattr(part, cell)) for cell in _CELLS]
+        step = max(sums.error, 1e-6 * math.fsum(map(abs, cells)))
+        for moved in range(len(cells)):
+            bumped = [c + step * (i == moved) for i, c in enumerate(cells)]
+            there = _replaced(counts, name, bumped)
+            slope = abs(_value_at(found, there) - _value_at(found, counts)) / step
+            lost += slope * sums.error if math.isfinite(slope) else 0.0
+    return 4 * lost
+
+
+def _replaced(counts: Confusion, name: str | None, cells: list[float]) -> Confusion:
+    """Counts with other cells of the rows, or of one column."""
+    if name is None:
+        return Confusion.from_cells(cells[0], cells[1], cells[2], cells[3], counts.columns)
+    column = Confusion.from_cells(cells[0], cells[1], cells[2], cells[3])
+    own = (getattr(counts, cell) for cell in _CELLS)
+    tp, fp, fn, tn = own
+    return Confusion.from_cells(tp, fp, fn, tn, {**counts.columns, name: column})
+
+
+def _value_at(found: ThresholdSearch, counts: Confusion) -> float:
+    if isinstance(found.objective, Expr):
+        return float(value(found.objective, counts, greater_is_better=found.greater_is_better))
+    cells = (np.array([float(getattr(counts, cell))]) for cell in _CELLS)
+    return float(np.asarray(found.objective(*cells))[0])
 
 
 def recount(
@@ -609,10 +651,21 @@ def recount(
     if np.isneginf(cuts).any():
         flagged &= ~np.isneginf(score)
     counts = Confusion.from_flags(positive, flagged, weight=weight, columns=columns)
-    for cell in ("tp", "pp", "ap", "n"):
-        told, seen = getattr(found.counts, cell), getattr(counts, cell)
-        if abs(told - seen) > 1e-6 * max(1.0, abs(seen)):
-            raise RuntimeError(
-                f"the search counted {cell}={told:g} but the rows say {seen:g}; please report this"
-            )
+    # rows without weights are whole numbers; sums of floats differ by their rounding
+    room = 0.0 if weight is None else found.tables.rows.error + _ROUNDING * counts.n
+    _compare(found.counts, counts, "", room)
+    for name, column in columns.items():
+        values = column if weight is None else column * weight
+        room = found.tables.columns[name].error + _ROUNDING * float(np.abs(values).sum())
+        _compare(found.counts.columns[name], counts.columns[name], f"[{name}]", room)
     return _settle(replace(found, counts=counts))
+
+
+def _compare(told: Confusion, seen: Confusion, of: str, room: float) -> None:
+    for cell in _CELLS:
+        ours, theirs = getattr(told, cell), getattr(seen, cell)
+        if abs(ours - theirs) > room:
+            raise RuntimeError(
+                f"the search counted {cell}{of}={ours:g} but the rows say {theirs:g}; please "
+                "report this"
+            )

@@ -96,6 +96,7 @@ def select(
     seed: int = 0,
     hint: np.ndarray | None = None,
     target: float = -np.inf,
+    enough: float = np.inf,
 ) -> Answer:
     """Solve a selection problem to proven optimality, or until the deadline.
 
@@ -112,6 +113,8 @@ def select(
     target : float
         Only choices of a greater value are wanted; a proof that there is none is enough, and then
         the answer is "infeasible" with a bound of at most `target`.
+    enough : float
+        A choice of this value is returned at once, without a proof that it is the best.
 
     Returns
     -------
@@ -126,7 +129,7 @@ def select(
         position = np.minimum(position, len(kept) - 1)
         # a dominated hint is dropped: something at least as good will be found
         hint = position if (kept[position] == hint).all() else None
-    answer = _select(small, deadline, seed, hint, target)
+    answer = _select(small, deadline, seed, hint, target, enough)
     if answer.choice is None:
         return answer
     return replace(answer, choice=kept[answer.choice])
@@ -177,15 +180,22 @@ def _undominated(problem: Selection) -> tuple[np.ndarray, Selection]:
 
 
 def _select(
-    problem: Selection, deadline: float, seed: int, hint: np.ndarray | None, target: float
+    problem: Selection,
+    deadline: float,
+    seed: int,
+    hint: np.ndarray | None,
+    target: float,
+    enough: float,
 ) -> Answer:
     best = _argmax(problem, problem.value)
-    if all(
-        int(row[best].sum()) <= limit
-        for row, limit in zip(problem.usage, problem.limits, strict=True)
-    ):
-        return _proven(problem, best) if problem.error else _optimal(problem, best)
-    if len(problem.usage) == 1:
+    if _feasible(problem, best):
+        if not problem.error:
+            return _optimal(problem, best)
+        exactly = _best_of_near(problem, best)
+        if _feasible(problem, exactly):
+            return _optimal(problem, exactly)
+        multipliers, known = np.zeros(len(problem.usage)), [best]
+    elif len(problem.usage) == 1:
         multipliers, known = _one_multiplier(problem)
     else:
         found = _multipliers(problem, deadline)
@@ -195,7 +205,11 @@ def _select(
     if hint is not None:
         known.append(hint)
     incumbent = _best_feasible(problem, known)
-    return _close(problem, multipliers, incumbent, deadline, seed, target)
+    if incumbent is not None:
+        value = total(problem, incumbent)
+        if value >= enough:
+            return Answer(incumbent, value, np.inf, "feasible")
+    return _close(problem, multipliers, incumbent, deadline, seed, target, enough)
 
 
 def _argmax(problem: Selection, score: np.ndarray) -> np.ndarray:
@@ -212,8 +226,8 @@ def _optimal(problem: Selection, choice: np.ndarray) -> Answer:
     return Answer(choice, value, float(value), "optimal")
 
 
-def _proven(problem: Selection, best: np.ndarray) -> Answer:
-    """Settle near ties of rounded values by their exact ones, where no row binds."""
+def _best_of_near(problem: Selection, best: np.ndarray) -> np.ndarray:
+    """Settle near ties of rounded values by their exact ones."""
     sizes = np.diff(problem.starts)
     near = problem.value >= np.repeat(problem.value[best], sizes) - 4 * problem.error
     at = np.flatnonzero(near)
@@ -223,14 +237,7 @@ def _proven(problem: Selection, best: np.ndarray) -> Answer:
     for g in np.flatnonzero(np.bincount(owner, minlength=problem.n_segments) > 1):
         mine = np.flatnonzero(owner == g)
         choice[g] = at[max(mine, key=lambda i: exact[i])]
-    if any(
-        int(row[choice].sum()) > limit
-        for row, limit in zip(problem.usage, problem.limits, strict=True)
-    ):
-        choice = best
-        value = total(problem, best)
-        return Answer(best, value, value + 4.0 * problem.error * problem.n_segments, "feasible")
-    return _optimal(problem, choice)
+    return choice
 
 
 def total(problem: Selection, choice: np.ndarray) -> int:
@@ -251,7 +258,7 @@ def _one_multiplier(problem: Selection) -> tuple[np.ndarray, list[np.ndarray]]:
     The dual m -> m b + sum max(v - m a) is convex and piecewise linear; where the lines of the two
     choices meet lies the next trial, and a trial that lies on both lines is the minimum.
     """
-    usage, limit = problem.usage[0].astype(float), float(problem.limits[0])
+    usage, limit = problem.usage[0].astype(float), problem.limits[0]
     low = _argmax(problem, problem.value)
     # the cheapest choice, and of those the most valuable
     cheapest = np.repeat(
@@ -262,10 +269,11 @@ def _one_multiplier(problem: Selection) -> tuple[np.ndarray, list[np.ndarray]]:
     known = [high]
     for _ in range(200):
         drop = problem.value[low].sum() - problem.value[high].sum()
-        saved = usage[low].sum() - usage[high].sum()
-        multiplier = max(0.0, drop / saved)
+        # in integers: low breaks the limit that high keeps, so this is at least 1
+        saved = int(problem.usage[0][low].sum()) - int(problem.usage[0][high].sum())
+        multiplier = max(0.0, float(drop) / saved)
         trial = _argmax(problem, problem.value - multiplier * usage)
-        use = usage[trial].sum()
+        use = int(problem.usage[0][trial].sum())
         height = problem.value[trial].sum() - multiplier * use
         line = problem.value[high].sum() - multiplier * usage[high].sum()
         if height - line <= 1e-12 * (abs(height) + abs(line)) or (
@@ -311,7 +319,7 @@ def _multipliers(
     unit = np.array([max(1.0, float(np.abs(row).max())) for row in problem.usage])
     rows = [row / u for row, u in zip(problem.usage, unit, strict=True)]
     limits = np.array([float(b) for b in problem.limits]) / unit
-    size = max(1e-300, float(np.ptp(problem.value)))
+    size = float(np.ptp(problem.value)) or 1.0
     value = problem.value / size
     start = [_argmax(problem, value)]
     start += [_argmax(problem, -row) for row in rows]
@@ -360,14 +368,14 @@ def _multipliers(
                 best_bound, best_multipliers = bound, multipliers
             if bound <= -result.fun + 1e-10 * max(1.0, abs(bound)):
                 break
-        elif float(multipliers @ limits + score[trial].sum()) >= result.fun - 1e-9:
-            pass
         fresh = np.setdiff1d(trial, columns)
         if len(fresh) == 0:
             if short:
-                # the multipliers are a certificate if they hold with room for rounding
-                certified = -(multipliers @ limits) - score[trial].sum() > 1e-9 * n_segments
-                if certified:
+                # Farkas: each choice uses more of the weighted rows than there is. A certificate
+                # only with room for rounding
+                lacking = -float(multipliers @ limits) - float(score[trial].sum())
+                sums = float(multipliers @ np.abs(limits)) + n_segments * float(multipliers.sum())
+                if lacking > 1e-9 * n_segments + 1e-12 * sums:
                     return None
                 short = False
             break
@@ -427,17 +435,22 @@ def _close(
     deadline: float,
     seed: int,
     target: float,
+    enough: float,
 ) -> Answer:
     """Reduce by the bound, then prove by the dynamic program or by CP-SAT."""
     limits = np.array([float(b) for b in problem.limits])
     priced = problem.value.copy()
+    size = np.abs(problem.value)
     for m, row in zip(multipliers, problem.usage, strict=True):
         priced -= m * row
+        size += m * np.abs(row)
     best = np.maximum.reduceat(priced, problem.starts[:-1])
-    # sums of rounded floats: what they may be off by, so that nothing is dropped by mistake
-    blur = 1e-13 * (
-        float(np.abs(best).sum()) + float(np.abs(multipliers * limits).sum())
-    ) + problem.error * 2 * problem.n_segments
+    # What sums of rounded floats may be off by, so that nothing is dropped by mistake: terms that
+    # cancel leave the rounding of the larger ones behind.
+    largest = float(np.maximum.reduceat(size, problem.starts[:-1]).sum())
+    rounding = (len(limits) + 8) * 2.0**-51
+    blur = rounding * (largest + float(np.abs(multipliers * limits).sum()))
+    blur += problem.error * 2 * problem.n_segments
     bound = float(multipliers @ limits + best.sum()) + blur
     first_bound = bound
     reduced = np.repeat(best, np.diff(problem.starts)) - priced
@@ -456,6 +469,8 @@ def _close(
             value = total(problem, choice)
             if worth is None or value > worth:
                 incumbent, worth = choice, value
+            if value >= enough:
+                return Answer(choice, value, np.inf, "feasible")
         if found.complete:
             if incumbent is None or (target > -np.inf and not worth > target):
                 return Answer(None, 0, min(bound, target), "infeasible")
@@ -490,6 +505,9 @@ def _close(
             return INFEASIBLE
         return Answer(None, 0, min(bound, proven_bound), "unknown")
     assert worth is not None
+    if status in ("optimal", "infeasible"):
+        # the candidates left out are in no better choice
+        return Answer(incumbent, worth, float(worth), "optimal")
     bound = max(float(worth), min(bound, proven_bound))
     return Answer(incumbent, worth, bound, "optimal" if bound < worth + 1 else "feasible")
 

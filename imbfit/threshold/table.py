@@ -20,7 +20,8 @@ import numpy as np
 from imbfit.confusion import Confusion
 
 # Sums below this are exact in float64 too, so integers and floats can check each other.
-_LARGEST = 2.0**52
+_BITS = 52
+_LARGEST = 2.0**_BITS
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,13 @@ class CandidateTables:
         own = self.own(g)
 
         def real(sums: Sums, columns: Mapping[str, Confusion]) -> Confusion:
+            tp, pp, ap, n = sums.tp[own], sums.pp[own], sums.ap[g], sums.n[g]
+            if sums.scale == 1:
+                return Confusion(*(np.asarray(x, float) for x in (tp, pp, ap, n)), columns)
+            # cells are divided one by one: differences of quotients would miss exact zeros
             scale = float(sums.scale)
-            return Confusion(
-                sums.tp[own] / scale,
-                sums.pp[own] / scale,
-                sums.ap[g] / scale,
-                sums.n[g] / scale,
-                columns,
-            )
+            cells = (tp, pp - tp, ap - tp, n - pp - (ap - tp))
+            return Confusion.from_cells(*(cell / scale for cell in cells), columns)
 
         return real(self.rows, {name: real(sums, {}) for name, sums in self.columns.items()})
 
@@ -135,15 +135,16 @@ class CandidateTables:
         """
         if self.grid is not None:
             return float(self.grid[candidate])
-        last = candidate + 1 in set(self.starts[1:].tolist())
+        g = int(np.searchsorted(self.starts, candidate, side="right")) - 1
+        last = candidate + 1 == self.starts[g + 1]
         high = float(self.above[candidate])
         low = -np.inf if last else float(self.above[candidate + 1])
         high, low = min(high, highest), max(low, lowest)
-        if np.isinf(high) and np.isinf(low):
-            return high if self.above[candidate] == np.inf else low
-        if np.isinf(high) or np.isinf(low):
-            # an end: infinite unless the user's bound stops it
-            return float("inf") if np.isinf(high) else float("-inf")
+        # an end: infinite unless the user's bound stops it
+        if np.isinf(high):
+            return high
+        if np.isinf(low):
+            return low
         middle = low / 2 + high / 2
         return middle if low < middle < high else high
 
@@ -293,7 +294,11 @@ def to_integers(values: np.ndarray) -> tuple[np.ndarray, Fraction, float]:
     >>> to_integers(np.array([0.25, 12.99]))
     (array([  25, 1299]), Fraction(100, 1), 0.0)
     """
-    total = float(np.abs(values).sum())
+    # a sum beyond floats is inf, and refused here
+    with np.errstate(over="ignore"):
+        total = float(np.abs(values).sum())
+    if not np.isfinite(total):
+        raise ValueError("weights or amounts add up to more than 1e308; give them in larger units")
     probe = values[:: max(1, len(values) // 1000)]
     for scale in (*(10**k for k in range(10)), *(2**k for k in range(1, 31))):
         if total * scale >= _LARGEST:
@@ -304,7 +309,8 @@ def to_integers(values: np.ndarray) -> tuple[np.ndarray, Fraction, float]:
         whole = np.rint(values * scale)
         if (whole / scale == values).all():
             return whole.astype(np.int64), Fraction(scale), 0.0
-    power = int(np.floor(np.log2(_LARGEST / total)))
+    # total < 2^exponent, so the sum stays below the largest; the scale itself must be a float
+    power = min(_BITS - int(np.frexp(total)[1]), 1000)
     factor = Fraction(2) ** power
     whole = np.rint(np.ldexp(values, power))
     error = float(np.abs(np.ldexp(whole, -power) - values).sum())

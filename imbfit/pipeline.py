@@ -1,0 +1,77 @@
+"""What an estimator can't see of the pipeline around it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from imbfit.threshold.classifier import OTLPThresholdClassifier, pipelines_in
+
+__all__ = ["check_pipeline"]
+
+
+def check_pipeline(pipe: Any) -> Any:
+    """Warn where a sampler comes before an `OTLPThresholdClassifier` in a pipeline.
+
+    Thresholds chosen on resampled rows meet their constraints at the resampled prevalence, which is
+    not that of the rows to come: precision looks too good, and far too many rows are flagged. From
+    inside its pipeline the estimator sees the resampled rows only, so it can't tell.
+
+    Parameters
+    ----------
+    pipe : Pipeline or estimator
+        A pipeline, or an estimator that has pipelines among its parameters, such as a
+        `GridSearchCV` around one.
+
+    Returns
+    -------
+    Pipeline or estimator
+        `pipe`, as it came.
+
+    Warns
+    -----
+    UserWarning
+        For each sampler that comes before an `OTLPThresholdClassifier`.
+
+    Raises
+    ------
+    TypeError
+        If there is no pipeline in `pipe`.
+
+    Examples
+    --------
+    The sampler belongs inside:
+
+    >>> from imbfit import OTLPThresholdClassifier
+    >>> from imbfit.pipeline import check_pipeline
+    >>> from imblearn.pipeline import make_pipeline
+    >>> from imblearn.under_sampling import RandomUnderSampler
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> sampled = make_pipeline(RandomUnderSampler(random_state=0), LogisticRegression())
+    >>> pipe = check_pipeline(make_pipeline(StandardScaler(), OTLPThresholdClassifier(sampled)))
+    """
+    pipelines = list(pipelines_in(pipe))
+    if not pipelines:
+        raise TypeError(f"{type(pipe).__name__} has no pipeline in it; give a Pipeline")
+    for pipeline in pipelines:
+        samplers = []
+        for name, step in pipeline.steps:
+            if hasattr(step, "fit_resample"):
+                samplers.append(name)
+            elif samplers and _has_thresholds(step):
+                warnings.warn(
+                    f"the sampler {samplers[0]!r} comes before {name!r}, so its thresholds would be "
+                    "chosen at the resampled prevalence. Put the sampler inside: "
+                    "OTLPThresholdClassifier(make_pipeline(sampler, classifier))",
+                    UserWarning,
+                    stacklevel=2,
+                )
+    return pipe
+
+
+def _has_thresholds(step: Any) -> bool:
+    parts = [step]
+    if hasattr(step, "get_params"):
+        parts += list(step.get_params(deep=True).values())
+    return any(isinstance(part, OTLPThresholdClassifier) for part in parts)

@@ -1,0 +1,396 @@
+"""Scores for the choice of thresholds: out of fold, pooled into one table.
+
+Thresholds averaged over folds meet no constraint exactly, and those tuned on rows that the model has
+seen meet it on the wrong scores. So each row is scored by a model that was fitted without it, all
+scores go into one table, and the thresholds are chosen on that.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedShuffleSplit, check_cv
+from sklearn.utils.parallel import Parallel, delayed
+
+from imbfit._labels import check_length, column_vector, first_rows
+from imbfit.threshold.frames import Layout, row_count, take_rows
+
+_METHODS = ("predict_proba", "decision_function")
+# Below this many scores in a fold, quantiles and shares say little about the scale.
+_FEWEST = 30
+
+
+@dataclass(frozen=True)
+class Response:
+    """How an inner model's scores are taken: which method, of which label.
+
+    Attributes
+    ----------
+    method : {"auto", "predict_proba", "decision_function"} or callable
+        A callable gets the model and X, and returns a score per row.
+    classes : ndarray of shape (2,)
+        The labels, where the model does not know them.
+    pos_label : label
+        The positive one.
+    nan_policy : {"raise", "negative"}
+        Whether a NaN score is an error.
+    layout : Layout
+        What the inner model sees of X.
+    """
+
+    method: str | Callable[[Any, Any], Any]
+    classes: np.ndarray
+    pos_label: Any
+    nan_policy: str
+    layout: Layout
+
+    def score(self, model: Any, X: Any, *, rows: np.ndarray | None = None) -> np.ndarray:
+        """Score the rows of X, higher for more positive.
+
+        Parameters
+        ----------
+        model : estimator
+            The fitted inner model.
+        X : frame, array or sequence
+            All columns, as the user gave them.
+        rows : ndarray of int, default=None
+            Positions that errors name, where X is a part of a longer table.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rows,)
+            Finite, or NaN where the policy allows it.
+
+        Raises
+        ------
+        ValueError
+            If the scores are no finite numbers, or not one per row.
+        """
+        if callable(self.method):
+            seen = model if self.layout.kept is None else WholeTableModel(model, self.layout)
+            name = f"response_method {getattr(self.method, '__name__', 'callable')}"
+            raw = column_vector(self.method(seen, X), name)
+        else:
+            name, raw = self._ask(model, self.layout.inner(X))
+        check_length(raw, row_count(X), name)
+        try:
+            score = raw.astype(float)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} gave {raw.dtype} values; a score is a number") from None
+        bad = np.isinf(score) if self.nan_policy == "negative" else ~np.isfinite(score)
+        if bad.any():
+            place = np.flatnonzero(bad) if rows is None else np.sort(rows[bad])
+            named = np.zeros(int(place[-1]) + 1, bool)
+            named[place] = True
+            cure = (
+                'mend the model, or pass nan_policy="negative" to never flag them'
+                if np.isnan(score).any() and not np.isinf(score).any()
+                else "a score must be finite"
+            )
+            raise ValueError(f"{name} is NaN or infinite in {first_rows(named)}; {cure}")
+        return score
+
+    def _ask(self, model: Any, X: Any) -> tuple[str, np.ndarray]:
+        assert isinstance(self.method, str)
+        names = _METHODS if self.method == "auto" else (self.method,)
+        name = next((name for name in names if hasattr(model, name)), None)
+        if name is None:
+            raise ValueError(
+                f"{type(model).__name__} has no {' or '.join(names)}; thresholds need a score, so "
+                "choose another model or response_method, or pass a callable (estimator, X) -> score"
+            )
+        raw = np.asarray(getattr(model, name)(X))
+        known = getattr(model, "classes_", None)
+        classes = self.classes if known is None else np.asarray(known)
+        if name == "decision_function":
+            score = column_vector(raw, name)
+            return name, -score if classes[0] == self.pos_label else score
+        if raw.ndim != 2 or raw.shape[1] != 2:
+            raise ValueError(
+                f"predict_proba of {type(model).__name__} has shape {raw.shape}; two columns are "
+                "needed, one for each class"
+            )
+        return name, raw[:, int(np.flatnonzero(classes == self.pos_label)[0])]
+
+
+class WholeTableModel:
+    """The inner model for response callables: it takes X with all its columns.
+
+    A callable may multiply a probability by an amount that the model itself never sees.
+    """
+
+    def __init__(self, model: Any, layout: Layout) -> None:
+        self._model = model
+        self._layout = layout
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_model", "_layout"):
+            raise AttributeError(name)
+        found = getattr(self._model, name)
+        if name not in (*_METHODS, "predict", "predict_log_proba", "transform", "score_samples"):
+            return found
+        return lambda X: found(self._layout.inner(X))
+
+
+@dataclass(frozen=True)
+class PooledScores:
+    """One score for each row and fold that tests it.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        The scored rows' positions in X.
+    score : ndarray of float
+        Their scores.
+    fold : ndarray of int
+        The fold that each score is from.
+    share : ndarray of float or None
+        What part of its row each score stands for; None where each row is scored once.
+    n_folds : int
+        How many folds there are.
+    n_left_out : int
+        Rows that no fold tests.
+    model : estimator or None
+        The only fold's model.
+    """
+
+    rows: np.ndarray
+    score: np.ndarray
+    fold: np.ndarray
+    share: np.ndarray | None
+    n_folds: int
+    n_left_out: int
+    model: Any
+
+    def own(self, fold: int) -> np.ndarray:
+        """Places of a fold's scores."""
+        return np.flatnonzero(self.fold == fold)
+
+
+def frozen_scores(model: Any, X: Any, response: Response) -> PooledScores:
+    """Score every row once by a model that is not to be refitted."""
+    rows = np.arange(row_count(X))
+    fold = np.zeros(len(rows), np.intp)
+    return PooledScores(rows, response.score(model, X), fold, None, 1, 0, model)
+
+
+def draw_splits(
+    cv: Any, X: Any, y: np.ndarray, *, random_state: Any, split_params: Mapping[str, Any]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Draw all splits, once.
+
+    Parameters
+    ----------
+    cv : int, float, splitter or iterable
+        As in scikit-learn; a float is the share of rows in the one test set.
+    X, y : table and ndarray
+        The rows.
+    random_state : int, RandomState or None
+        For a float.
+    split_params : mapping
+        Such as groups.
+
+    Returns
+    -------
+    list of (train, test)
+        Positions of rows.
+
+    Raises
+    ------
+    ValueError
+        If a split is empty, or its training rows hold one class.
+    """
+    if isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral):
+        if not 0 < cv < 1:
+            raise ValueError(
+                f"cv={cv!r}: a float is the share of rows to test on, between 0 and 1; for folds "
+                "give an int"
+            )
+        splitter: Any = StratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
+    elif isinstance(cv, (str, bool)):
+        raise ValueError(
+            f"cv={cv!r}: give an int, a float, a splitter, a list of splits, or 'prefit'"
+        )
+    else:
+        splitter = check_cv(cv, y, classifier=True)
+    splits = []
+    for fold, parts in enumerate(splitter.split(X, y, **split_params)):
+        train, test = (_positions(part, len(y)) for part in parts)
+        if not len(train) or not len(test):
+            raise ValueError(f"fold {fold} of cv has no rows to {'test' if len(train) else 'fit'}")
+        labels = np.unique(y[train])
+        if len(labels) < 2:
+            raise ValueError(
+                f"the {len(train)} training rows of fold {fold} hold only the class {labels.tolist()[0]!r}, "
+                "so no model can be fitted; use fewer folds, a stratified splitter, or drop the "
+                "first folds of a time series"
+            )
+        splits.append((train, test))
+    return splits
+
+
+def _positions(part: Any, rows: int) -> np.ndarray:
+    array = np.asarray(part)
+    return np.flatnonzero(array) if array.dtype == bool and len(array) == rows else array
+
+
+def out_of_fold_scores(
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    response: Response,
+    *,
+    fit_params: Mapping[str, Any],
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> PooledScores:
+    """Fit a model on each split's training rows and pool the scores of its test rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned for each split.
+    X : frame, array or sequence
+        All columns.
+    y : ndarray of shape (n_rows,)
+        Labels, as the model is to see them.
+    splits : sequence of (train, test)
+        From `draw_splits`.
+    response : Response
+        How to score.
+    fit_params : mapping
+        Passed to the model's fit, cut to the training rows where they have one entry per row.
+    n_jobs : int, default=None
+        Splits in parallel.
+    verbose : int, default=0
+        Whether to print progress.
+
+    Returns
+    -------
+    PooledScores
+    """
+    visible = response.layout.inner(X)
+    alone = len(splits) == 1
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_and_score)(
+            estimator, visible, X, y, train, test, response, fit_params, alone,
+            (fold, len(splits)) if verbose else None,
+        )
+        for fold, (train, test) in enumerate(splits)
+    )  # fmt: skip
+    rows = np.concatenate([test for _, test in splits])
+    fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
+    times = np.bincount(rows, minlength=len(y))
+    once = times.max() == 1
+    return PooledScores(
+        rows=rows,
+        score=np.concatenate([score for _, score in parts]),
+        fold=fold,
+        share=None if once else 1.0 / times[rows],
+        n_folds=len(splits),
+        n_left_out=int(np.count_nonzero(times == 0)),
+        model=parts[0][0],
+    )
+
+
+def _fit_and_score(  # noqa: PLR0917
+    estimator: Any,
+    visible: Any,
+    X: Any,
+    y: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    response: Response,
+    fit_params: Mapping[str, Any],
+    keep: bool,  # noqa: FBT001
+    progress: tuple[int, int] | None,
+) -> tuple[Any, np.ndarray]:
+    model = clone(estimator)
+    model.fit(take_rows(visible, train), y[train], **cut_params(fit_params, train, len(y)))
+    score = response.score(model, take_rows(X, test), rows=test)
+    if progress is not None:
+        print(f"fold {progress[0] + 1}/{progress[1]}: {len(test)} rows scored")  # noqa: T201
+    return (model if keep else None), score
+
+
+def cut_params(params: Mapping[str, Any], rows: np.ndarray, n_rows: int) -> dict[str, Any]:
+    """Cut fit parameters that have one entry per row to some rows."""
+    return {
+        name: take_rows(value, rows) if _per_row(value, n_rows) else value
+        for name, value in params.items()
+    }
+
+
+def _per_row(value: Any, n_rows: int) -> bool:
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
+        return False
+    return row_count(value) == n_rows
+
+
+def scale_difference(
+    pooled: PooledScores, flagged: np.ndarray, weight: np.ndarray | None = None
+) -> str | None:
+    """Say how the folds' scores differ in scale, or None where they do not.
+
+    A pooled threshold supposes that a score means the same whichever fold's model gave it. That is
+    in doubt where a fold's scores lie elsewhere than the others' (medians more than two standard
+    deviations within folds apart), spread much wider (more than five times), or where the chosen
+    thresholds flag a share of a fold that chance does not explain (a factor of two and five
+    standard errors).
+
+    Parameters
+    ----------
+    pooled : PooledScores
+        Scores of all folds.
+    flagged : ndarray of bool
+        Which of them reach the chosen threshold.
+    weight : ndarray of float, default=None
+        Rows of weight 0 are left aside.
+
+    Returns
+    -------
+    str or None
+    """
+    usable = np.isfinite(pooled.score)
+    if weight is not None:
+        usable &= weight > 0
+    parts = [np.flatnonzero(usable & (pooled.fold == fold)) for fold in range(pooled.n_folds)]
+    folds = [(fold, part) for fold, part in enumerate(parts) if len(part) >= _FEWEST]
+    if len(folds) < 2:
+        return None
+    trimmed = []
+    for _, part in folds:
+        score = pooled.score[part]
+        trimmed.append(np.clip(score, *np.quantile(score, [0.001, 0.999])))
+    spread = np.array([score.std() for score in trimmed])
+    middle = np.array([np.median(score) for score in trimmed])
+    low, high = int(middle.argmin()), int(middle.argmax())
+    if middle[high] - middle[low] > 2 * spread.mean() > 0:
+        return (
+            f"the median score is {middle[low]:.4g} in fold {folds[low][0]} and {middle[high]:.4g} "
+            f"in fold {folds[high][0]}"
+        )
+    narrow, wide = int(spread.argmin()), int(spread.argmax())
+    if spread[wide] > 5 * spread[narrow]:
+        return (
+            f"the standard deviation of scores is {spread[narrow]:.4g} in fold {folds[narrow][0]} "
+            f"and {spread[wide]:.4g} in fold {folds[wide][0]}"
+        )
+    hits = np.array([np.count_nonzero(flagged[part]) for _, part in folds])
+    sizes = np.array([len(part) for _, part in folds])
+    share, whole = hits / sizes, hits.sum() / sizes.sum()
+    error = np.sqrt(np.maximum(whole * (1 - whole) / sizes, 1e-300))
+    low, high = int(share.argmin()), int(share.argmax())
+    odd = np.abs(share - whole) > 5 * error
+    if (odd[low] or odd[high]) and share[high] > 2 * share[low]:
+        return (
+            f"the chosen thresholds flag {share[low]:.4g} of fold {folds[low][0]} and "
+            f"{share[high]:.4g} of fold {folds[high][0]}"
+        )
+    return None
