@@ -109,13 +109,13 @@ def met(constraint, counts, columns, slack=0):
     return left >= right - slack if constraint.sense == ">=" else left <= right + slack
 
 
-def best_thresholds(rows, scores, segments, objective, rules, greater, groups=None):
+def best_thresholds(rows, scores, segments, objective, rules, greater, groups=None):  # noqa: PLR0917
     """Try all combinations of cuts; rows are (positive, weight, {column: amount}).
 
     Returns
     -------
-    (value, cuts) of the best, or None where nothing meets the constraints. A cut is the lowest score
-    flagged, +inf for nobody.
+    (value, cuts) of the best, or None where nothing meets the constraints. A cut is the lowest
+    score flagged, +inf for nobody.
     """
     choices = all_choices(rows, scores, segments, groups)
     found = best_choice(choices, objective, rules, greater)
@@ -182,7 +182,7 @@ def all_choices(rows, scores, segments, groups=None):
 
 
 def best_choice(choices, objective, rules, greater):
-    """(value, choice) of the best that meets the rules, the first of equals; None if there is none."""
+    """(value, choice) of the best that meets the rules, the first of equals; or None."""
     best = None
     for choice in choices:
         if not meets(rules, choice):

@@ -136,7 +136,9 @@ def _gap_line(rule: Scope, segment_counts: Mapping[Any, Confusion]) -> dict[str,
     limit = float(rule.constraint.right.value)  # type: ignore[attr-defined]
     if len(values) < 2:
         return _line(rule.label, None, "<=", limit, True)
-    return _line(rule.label, max(values) - min(values), "<=", limit, False)
+    low, high = min(values), max(values)
+    # infinite values are equal to each other
+    return _line(rule.label, 0.0 if low == high else high - low, "<=", limit, False)
 
 
 def sensitivity(

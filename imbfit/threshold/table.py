@@ -209,10 +209,12 @@ def build_tables(
     per_segment = np.diff(np.searchsorted(ends, edges))
     starts = np.concatenate([[0], np.cumsum(per_segment + 1)])
     # where each candidate sits: ends shifted by the "nobody" entries before it
-    slots = np.arange(len(ends)) + np.repeat(np.arange(1, n_segments + 1), per_segment)
-    above = np.full(starts[-1], np.inf)
-    above[slots] = sorted_score[ends]
+    slots: np.ndarray | slice = slice(1, None)
+    if n_segments > 1:
+        slots = np.arange(len(ends)) + np.repeat(np.arange(1, n_segments + 1), per_segment)
     layout = _Layout(edges, ends, starts, slots)
+    above = np.full(starts[-1], np.inf)
+    above[slots] = layout.at_ends(sorted_score)
 
     truth = positive[order]
     if weight is None:
@@ -243,13 +245,19 @@ class _Layout:
     edges: np.ndarray
     ends: np.ndarray
     starts: np.ndarray
-    slots: np.ndarray
+    slots: np.ndarray | slice
+
+    def at_ends(self, values: np.ndarray) -> np.ndarray:
+        """Values at the last row of each block of tied scores."""
+        return values if len(self.ends) == len(values) else values[self.ends]
 
     def count(self, truth: np.ndarray) -> Sums:
         tp, ap = self._spread(np.cumsum(truth, dtype=np.int64))
         pp = np.zeros(self.starts[-1], np.int64)
-        first = np.repeat(self.edges[:-1], np.diff(self.starts) - 1)
-        pp[self.slots] = self.ends + 1 - first
+        pp[self.slots] = self.ends
+        pp[self.slots] += 1
+        if len(self.edges) > 2:
+            pp[self.slots] -= np.repeat(self.edges[:-1], np.diff(self.starts) - 1)
         return Sums(tp, pp, ap, np.diff(self.edges).astype(np.int64))
 
     def sums(self, values: np.ndarray, truth: np.ndarray) -> Sums:
@@ -263,9 +271,9 @@ class _Layout:
         at_edges = np.concatenate([[0], running])[self.edges] if len(self.edges) > 2 else None
         spread = np.zeros(self.starts[-1], np.int64)
         if at_edges is None:
-            spread[self.slots] = running[self.ends]
+            spread[self.slots] = self.at_ends(running)
             return spread, running[-1:].copy()
-        spread[self.slots] = running[self.ends] - np.repeat(
+        spread[self.slots] = self.at_ends(running) - np.repeat(
             at_edges[:-1], np.diff(self.starts) - 1
         )
         return spread, np.diff(at_edges)
@@ -325,7 +333,8 @@ def _groups(
     # rows behind the last candidate of all (never flagged) get a place past the end
     candidate = np.full(len(values), layout.starts[-1])
     reached = block < len(layout.ends)
-    candidate[reached] = layout.slots[block[reached]]
+    slots = np.arange(1, layout.starts[-1]) if len(layout.edges) == 2 else layout.slots
+    candidate[reached] = np.asarray(slots)[block[reached]]
     segment = np.searchsorted(layout.edges, np.arange(len(values)), side="right") - 1
     outside = candidate >= layout.starts[segment + 1]
     candidate[outside] = layout.starts[-1]
