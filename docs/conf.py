@@ -28,6 +28,7 @@ default_role = "code"
 
 # -- API pages -------------------------------------------------------------------------------------
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc sections tell more than the annotations do
 numpydoc_show_class_members = False
 # scikit-learn writes these, with references to its own pages
@@ -88,8 +89,18 @@ def _mathml(node, *, as_block):
         return ""
 
 
+def _fill_changes(app, docname, source):
+    """List the fragments of changes that wait for a release."""
+    if docname == "changes":
+        fragments = sorted(Path(app.srcdir, "changes").glob("+*.rst"))
+        items = ["* " + " ".join(f.read_text(encoding="utf-8").split()) for f in fragments]
+        source[0] = source[0].replace(".. unreleased", "\n".join(items) or "Nothing.")
+
+
 def setup(app):
-    """Let browsers draw formulas themselves: the script that usually does it is fetched."""
+    """Add the list of changes and the formulas."""
+    app.connect("source-read", _fill_changes)
+    # browsers draw formulas themselves: the script that usually does it is fetched
     app.add_html_math_renderer(
         "mathml", inline_renderers=(_inline_math, None), block_renderers=(_block_math, None)
     )

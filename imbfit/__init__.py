@@ -9,15 +9,21 @@ from imbfit.exceptions import (
     SearchWarning,
     UnsupportedMetric,
 )
+from imbfit.displays import ThresholdDisplay
+from imbfit.pipeline import check_pipeline
+from imbfit.threshold.classifier import OTLPThresholdClassifier
 from imbfit.threshold.search import ThresholdSearch, search_table, search_thresholds
 
 __all__ = [
     "InfeasibleConstraints",
+    "OTLPThresholdClassifier",
     "ScoreScaleWarning",
     "SearchWarning",
+    "ThresholdDisplay",
     "ThresholdSearch",
     "UnsupportedMetric",
     "__version__",
+    "check_pipeline",
     "search_table",
     "search_thresholds",
 ]

@@ -74,6 +74,11 @@ class Confusion:
         """Return the same counts as float arrays.
 
         Python's own numbers raise ZeroDivisionError where arrays give a value to be judged.
+
+        Returns
+        -------
+        Confusion
+            Arrays of the shapes that the counts have.
         """
         tp, pp, ap, n = (np.asarray(x, float) for x in (self.tp, self.pp, self.ap, self.n))
         return Confusion(tp, pp, ap, n, _columns_as_floats(self.columns))

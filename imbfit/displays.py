@@ -18,7 +18,6 @@ from imbfit.confusion import Confusion
 from imbfit.expressions import Constraint, Expr, Number, Scope, columns_of
 from imbfit.metrics import as_metric, direction, margin, value
 from imbfit.threshold.region import GroupRows, Region, build_region
-from imbfit.threshold.report import cuts
 from imbfit.threshold.scan import name_of, objective_values
 from imbfit.threshold.search import (
     ThresholdSearch,
@@ -36,6 +35,8 @@ _CELLS = ("tp", "fp", "fn", "tn")
 # A panel is some hundred pixels wide: more points than these only make files large.
 _MOST_POINTS = 2000
 _MOST_CELLS = 160
+# So many points of a grid are marked one by one.
+_FEW = 60
 # Room beside the scores for "everybody" and "nobody", as a share of the axis.
 _PAD = 0.05
 
@@ -53,8 +54,9 @@ class ThresholdDisplay:
     parameters are stored as attributes.
 
     With several segments there is a panel for each. It shows the objective of the whole while the
-    other segments keep their chosen thresholds, and shades the thresholds that meet all constraints
-    then. Other expressions are read on the segment alone.
+    other segments keep their chosen thresholds, and shades the thresholds at which the segment's
+    own constraints and those on the whole are then met. Other expressions are read on the segment
+    alone.
 
     Parameters
     ----------
@@ -85,7 +87,8 @@ class ThresholdDisplay:
     chosen_ : list of matplotlib Line2D
         The chosen point of each panel.
     feasible_ : list of matplotlib PolyCollection
-        The shaded region of each panel; None where no threshold is feasible.
+        The shaded region of each panel; None where no threshold is feasible, and where there are
+        no constraints.
     legend_ : matplotlib Legend
         One for all panels.
     surface_ : matplotlib QuadMesh
@@ -227,7 +230,9 @@ class ThresholdDisplay:
                 "model.predict_proba(X)[:, 1])"
             )
         extra = [as_metric(item) for item in expressions]
-        tables = _candidates(estimator, X, y, sample_weight, amounts, extra)
+        tables = cls.tables_of(
+            estimator, X, y, sample_weight=sample_weight, amounts=amounts, expressions=extra
+        )
         found = estimator.search_
         thresholds = dict(estimator.thresholds_)
         unknown = [name for name in tables.segments if name not in thresholds]
@@ -291,8 +296,10 @@ class ThresholdDisplay:
             The positive label.
         thresholds : float or mapping of segment to float, default=None
             The thresholds to mark. None searches for the best.
-        infeasible, time_limit
-            For that search, see :func:`imbfit.search_thresholds`.
+        infeasible : {"raise", "least_violation"}, default="raise"
+            What that search does where no thresholds meet the constraints.
+        time_limit : float, default=60
+            Seconds for that search; None for no limit.
         expressions : iterable of Expr or str, default=()
             More curves, such as ``("precision", "recall")``.
         ax : matplotlib Axes, default=None
@@ -328,10 +335,10 @@ class ThresholdDisplay:
         tables = _build(
             positive,
             read_scores(y_score, rows, "raise"),
-            encode_segments(segments, rows),
-            row_weights(sample_weight, rows),
-            columns,
-            group_columns(rules, per, rows),
+            segments=encode_segments(segments, rows),
+            weight=row_weights(sample_weight, rows),
+            columns=columns,
+            groups=group_columns(rules, per, rows),
         )
         if not isinstance(thresholds, Mapping):
             thresholds = dict.fromkeys(tables.segments, float(thresholds))
@@ -345,8 +352,80 @@ class ThresholdDisplay:
         )
         return display.plot(ax, **drawing)
 
+    @staticmethod
+    def tables_of(
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        amounts: Any = None,
+        expressions: Iterable[Any] = (),
+    ) -> CandidateTables:
+        """Count any rows over all thresholds, scored by a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : OTLPThresholdClassifier
+            Fitted.
+        X : frame, array, sparse matrix or sequence of length n_rows
+            Rows, with their segments and amounts.
+        y : array-like of shape (n_rows,)
+            Their labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+        amounts : frame or mapping of str to array-like, default=None
+            As in `fit`.
+        expressions : iterable of Expr, default=()
+            Formulas whose per-row columns are to be counted too.
+
+        Returns
+        -------
+        CandidateTables
+            For the parameter `tables`.
+        """
+        found, response = estimator.search_, estimator._response  # noqa: SLF001
+        layout = response.layout
+        positive = encode_binary(
+            y, pos_label=response.pos_label, name="y", classes=estimator.classes_
+        )
+        rows = len(positive)
+        score = response.score(estimator.estimator_, X)
+        check_length(score, rows, "X")
+        given = [] if amounts is None else list(getattr(amounts, "columns", amounts))
+
+        def read(name: str) -> Any:
+            if name in given:
+                return amounts[name]
+            if name in layout.sources:
+                return layout.source(X, name)
+            raise ValueError(
+                f"the formulas read the per-row column {name!r}, which neither X nor amounts has; "
+                f"pass amounts={{{name!r}: values}}"
+            )
+
+        wanted = _columns_read([found.objective, *found.rules, *map(as_metric, expressions)])
+        per = {
+            rule.key: read(rule.key)
+            for rule in found.rules
+            if isinstance(rule, Scope) and rule.kind == "capacity" and isinstance(rule.key, str)
+        }
+        return _build(
+            positive,
+            np.where(np.isnan(score), -np.inf, score),
+            segments=encode_segments(layout.segment_values(X), rows),
+            weight=row_weights(sample_weight, rows),
+            columns=amount_columns({name: read(name) for name in sorted(wanted)}, rows),
+            groups=group_columns(found.rules, per, rows),
+        )
+
     # ----------------------------------------------------------------------------------------
     # Drawing
+
+    @property
+    def objective_value(self) -> float:
+        """Objective of the whole at the thresholds, on the rows of the tables."""
+        return self._held.value_chosen()
 
     def plot(
         self,
@@ -396,7 +475,7 @@ class ThresholdDisplay:
         _check("view", view, ("near", "all"))
         shown = self._shown(show, max_panels)
         if ax is None:
-            width, height = _figure_size(len(shown))
+            width, height = figure_size(len(shown))
             _, ax = plt.subplots(figsize=(width, height), layout="constrained")
         self.figure_ = ax.figure
         self.axes_, place = _divide(ax, len(shown))
@@ -428,8 +507,12 @@ class ThresholdDisplay:
             Where to draw; a new figure by default.
         show : list of two segments, default=None
             Which two; needed where there are more. The others keep their chosen thresholds.
-        x, scale, view
-            See :meth:`plot`; for both axes.
+        x : {"threshold", "flagged"}, default="threshold"
+            What both axes show, see :meth:`plot`.
+        scale : {"auto", "linear", "log", "logit"}, default="auto"
+            Scale of the thresholds, see :meth:`plot`.
+        view : {"near", "all"}, default="near"
+            How far to look, see :meth:`plot`.
 
         Returns
         -------
@@ -539,7 +622,7 @@ class ThresholdDisplay:
         right = self._right_axis(ax, curves, name)
         lowest = ax if right is None else right
         region = None
-        if allowed[axis.inside].any():
+        if self.constraints and allowed[axis.inside].any():
             # the region's own outline keeps one that is thinner than a pixel visible
             region = lowest.broken_barh(
                 axis.spans(allowed),
@@ -555,10 +638,16 @@ class ThresholdDisplay:
         for label, values in reversed(curves.items()):
             picks = _thin(axis.drawn, values, axis.inside)
             target = ax if right is None or _is_rate(values) == _is_rate(curves[name]) else right
+            places, heights = axis.position[picks], values[picks]
+            if axis.drawstyle == "steps-post":
+                # the last candidate in view goes on to the score below it
+                places = np.append(places, axis.left[picks[-1]])
+                heights = np.append(heights, heights[-1])
             (lines[label],) = target.plot(
-                axis.position[picks],
-                values[picks],
+                places,
+                heights,
                 drawstyle=axis.drawstyle,
+                marker="." if axis.drawstyle == "default" and len(picks) <= _FEW else None,
                 color=colours[label],
                 linewidth=2.0 if label == name else 1.3,
                 zorder=3 if label == name else 2,
@@ -585,9 +674,9 @@ class ThresholdDisplay:
             f"{'' if segment is None else _key(segment) + ': '}{told}\n"
             f"{_number(flagged)} of {_number(float(counts.n))} flagged"
             f"{'' if allowed[at] else ', a constraint is missed'}",
-            fontsize=10,
+            fontsize=10 if _width(ax, self.figure_) > 2.6 else 8,
             loc="left",
-            pad=12,
+            pad=16,
         )
         self.lines_.append({label: lines[label] for label in curves})
         self.chosen_.append(point)
@@ -608,9 +697,9 @@ class ThresholdDisplay:
     def _label_axes(self, x: str) -> None:
         several = self.tables.segments != (None,)
         name = name_of(self.objective)
-        rows, columns = _grid_shape(len(self.axes_))
+        _, columns = _grid_shape(len(self.axes_))
         for position, (ax, right) in enumerate(zip(self.axes_, self._right_axes, strict=True)):
-            row, column = divmod(position, columns)
+            column = position % columns
             if position + columns >= len(self.axes_):
                 ax.set_xlabel("threshold on the score" if x == "threshold" else "cases flagged")
             curves = self.lines_[position]
@@ -640,10 +729,11 @@ class ThresholdDisplay:
         handles.append(self.chosen_[0])
         labels.append("chosen")
         # a letter of the legend takes about 0.065 inches, its handle as much as six
-        wide = self.figure_.get_size_inches()[0] * 0.9
-        if len(self.axes_) == 1:
-            wide *= self.ax_.get_position().width / 0.85
-        most = int(wide / (0.065 * (max(map(len, labels)) + 6)))
+        wide = _width(self.ax_ if len(self.axes_) == 1 else None, self.figure_) / 0.065
+        if sum(map(len, labels)) + 6 * len(labels) <= wide:
+            most = len(labels)
+        else:
+            most = int(wide / (max(map(len, labels)) + 6))
         return place(handles, labels, min(max(most, 1), len(handles)))
 
     def _draw_surface(
@@ -654,12 +744,9 @@ class ThresholdDisplay:
 
         held = self._held
         axes = [
-            _Axis.over(self.tables, g, held.choice[g], x=x, scale=scale, view=view)
-            for g in shown
+            _Axis.over(self.tables, g, held.choice[g], x=x, scale=scale, view=view) for g in shown
         ]
-        picks = [
-            _spread(axis, int(held.choice[g])) for axis, g in zip(axes, shown, strict=True)
-        ]
+        picks = [_spread(axis, int(held.choice[g])) for axis, g in zip(axes, shown, strict=True)]
         values, allowed = held.surface(shown, picks)
         edges = [axis.edges(pick) for axis, pick in zip(axes, picks, strict=True)]
 
@@ -677,7 +764,13 @@ class ThresholdDisplay:
         if not allowed.all():
             veil = np.where(allowed, np.nan, 1.0)
             ax.pcolormesh(
-                edges[0], edges[1], veil.T, cmap="Greys", vmin=0, vmax=2.4, alpha=0.82,
+                edges[0],
+                edges[1],
+                veil.T,
+                cmap="Greys",
+                vmin=0,
+                vmax=2.4,
+                alpha=0.82,
                 rasterized=True,
             )
             ax.add_collection(_outline(edges, allowed), autolim=False)
@@ -711,7 +804,7 @@ class ThresholdDisplay:
         told = " and ".join(
             f"{_key(name)}: {_told_threshold(self.thresholds[name])}" for name in names
         )
-        total = float(held.value_chosen())
+        total = self.objective_value
         ax.set_title(f"{told}\nobjective {_number(total)}", fontsize=10, loc="left", pad=14)
         handles, labels = [point], ["chosen"]
         if not allowed.all():
@@ -732,47 +825,6 @@ class ThresholdDisplay:
 # Tables of other rows
 
 
-def _candidates(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, amounts: Any, extra: Sequence[Expr]
-) -> CandidateTables:
-    """Candidate tables of any rows, scored by a fitted estimator."""
-    found, response = estimator.search_, estimator._response  # noqa: SLF001
-    layout = response.layout
-    positive = encode_binary(
-        y, pos_label=response.pos_label, name="y", classes=estimator.classes_
-    )
-    rows = len(positive)
-    score = response.score(estimator.estimator_, X)
-    check_length(score, rows, "X")
-    given = [] if amounts is None else list(getattr(amounts, "columns", amounts))
-
-    def read(name: str) -> Any:
-        if name in given:
-            return amounts[name]
-        if name in layout.sources:
-            return layout.source(X, name)
-        raise ValueError(
-            f"the formulas read the per-row column {name!r}, which neither X nor amounts has; "
-            f"pass amounts={{{name!r}: values}}"
-        )
-
-    rules = found.rules
-    wanted = _columns_read([found.objective, *rules, *extra])
-    per = {
-        rule.key: read(rule.key)
-        for rule in rules
-        if isinstance(rule, Scope) and rule.kind == "capacity" and isinstance(rule.key, str)
-    }
-    return _build(
-        positive,
-        np.where(np.isnan(score), -np.inf, score),
-        encode_segments(layout.segment_values(X), rows),
-        row_weights(sample_weight, rows),
-        amount_columns({name: read(name) for name in sorted(wanted)}, rows),
-        group_columns(rules, per, rows),
-    )
-
-
 def _columns_read(formulas: Iterable[Any]) -> set[str]:
     kinds = (Expr, Constraint, Scope)
     return set().union(*(columns_of(item) for item in formulas if isinstance(item, kinds)))
@@ -781,6 +833,7 @@ def _columns_read(formulas: Iterable[Any]) -> set[str]:
 def _build(
     positive: np.ndarray,
     score: np.ndarray,
+    *,
     segments: tuple[np.ndarray | None, tuple[Any, ...]],
     weight: np.ndarray | None,
     columns: Mapping[str, np.ndarray],
@@ -824,7 +877,7 @@ class _Held:
         return self.tables.starts[:-1] + self.choice
 
     def rest(self, moved: Sequence[int]) -> Confusion:
-        """Counts of the segments that are held."""
+        """Count the segments that are held."""
         parts = [
             _pick(self.tables.counts(g), int(self.choice[g]))
             for g in range(len(self.choice))
@@ -883,7 +936,7 @@ class _Held:
         code = groups.code[rows]
         added = _weights(capacities, rows)
         running = np.cumsum(added)
-        first = np.flatnonzero(np.concatenate([[True], code[1:] != code[:-1]])) if len(rows) else rows
+        first = np.flatnonzero(np.diff(code, prepend=-1) != 0)
         before = np.repeat(
             running[first] - added[first], np.diff(np.concatenate([first, [len(rows)]]))
         )
@@ -903,9 +956,7 @@ class _Held:
             [_stretched(first, 0), _stretched(second, 1), self.rest(moved)], self.tables.columns
         )
         values = self.read(both)
-        places = [
-            self.tables.starts[g] + pick for g, pick in zip(moved, picks, strict=True)
-        ]
+        places = [self.tables.starts[g] + pick for g, pick in zip(moved, picks, strict=True)]
         allowed = np.logical_and.outer(*(self.region.allowed[place] for place in places))
         held = np.delete(self.absolute, list(moved))
         for row in self.region.rows:
@@ -928,7 +979,7 @@ class _Held:
         return values, allowed
 
     def _flagged(self, capacities: GroupRows, places: np.ndarray) -> np.ndarray:
-        """Flagged weight of each group for rising candidates of one segment."""
+        """Sum the flagged weight of each group for rising candidates of one segment."""
         groups = capacities.groups
         g = int(np.searchsorted(self.tables.starts, places[0], side="right")) - 1
         own = self.tables.own(g)
@@ -950,6 +1001,11 @@ def _extent(values: np.ndarray) -> tuple[float, float]:
     return (float(values.max()), float(values.min())) if len(values) else (np.nan, np.nan)
 
 
+def _whole(cells: Sequence[Any], columns: Mapping[str, Confusion]) -> Confusion:
+    tp, fp, fn, tn = cells
+    return Confusion.from_cells(tp, fp, fn, tn, columns)
+
+
 def _pick(counts: Confusion, at: Any) -> Confusion:
     def cells(part: Confusion) -> list[Any]:
         shape = np.shape(part.tp)
@@ -958,7 +1014,7 @@ def _pick(counts: Confusion, at: Any) -> Confusion:
     columns = {
         name: Confusion.from_cells(*cells(column)) for name, column in counts.columns.items()
     }
-    return Confusion.from_cells(*cells(counts), columns)
+    return _whole(cells(counts), columns)
 
 
 def _stretched(counts: Confusion, axis: int) -> Confusion:
@@ -969,7 +1025,7 @@ def _stretched(counts: Confusion, axis: int) -> Confusion:
     columns = {
         name: Confusion.from_cells(*cells(column)) for name, column in counts.columns.items()
     }
-    return Confusion.from_cells(*cells(counts), columns)
+    return _whole(cells(counts), columns)
 
 
 def _add(parts: Sequence[Confusion], columns: Iterable[str]) -> Confusion:
@@ -980,7 +1036,7 @@ def _add(parts: Sequence[Confusion], columns: Iterable[str]) -> Confusion:
         name: Confusion.from_cells(*cells([part.columns[name] for part in parts]))
         for name in columns
     }
-    return Confusion.from_cells(*cells(parts), sums)
+    return _whole(cells(parts), sums)
 
 
 def _candidate(tables: CandidateTables, g: int, threshold: float) -> int:
@@ -1021,7 +1077,7 @@ class _Axis:
     inside: np.ndarray
     limits: tuple[float, float]
     scale: str
-    drawstyle: str
+    drawstyle: str  # candidates come by falling threshold, so a value holds up to the next
     ends: tuple[tuple[float, str], ...]
 
     @classmethod
@@ -1031,10 +1087,11 @@ class _Axis:
         own = tables.own(g)
         counts = tables.counts(g)
         flagged = np.broadcast_to(counts.pp, (own.stop - own.start,)).astype(float)
-        inside = _in_view(flagged, float(counts.ap), chosen, view)
+        few = tables.grid is not None and len(flagged) <= _FEW
+        inside = _in_view(flagged, float(counts.ap), chosen, "all" if few else view)
         if x == "flagged":
             return cls._over_flagged(flagged, inside, scale)
-        return cls._over_thresholds(tables, g, inside, chosen, scale)
+        return cls._over_thresholds(tables, g, inside, chosen=chosen, scale=scale, view=view)
 
     @classmethod
     def _over_flagged(cls, flagged: np.ndarray, inside: np.ndarray, scale: str) -> _Axis:
@@ -1049,7 +1106,14 @@ class _Axis:
 
     @classmethod
     def _over_thresholds(
-        cls, tables: CandidateTables, g: int, inside: np.ndarray, chosen: int, scale: str
+        cls,
+        tables: CandidateTables,
+        g: int,
+        inside: np.ndarray,
+        *,
+        chosen: int,
+        scale: str,
+        view: str,
     ) -> _Axis:
         own = tables.own(g)
         edge = (tables.above[own] if tables.grid is None else tables.grid[own]).astype(float)
@@ -1057,7 +1121,11 @@ class _Axis:
         seen = edge[inside & np.isfinite(edge)]
         if not len(seen):
             seen = scores if len(scores) else np.array([0.0])
-        kind = _scale_for(seen, scores, scale)
+        kind = _scale_for(seen, scale, float(edge[chosen]))
+        if kind in ("log", "logit") and view == "near":
+            # a few scores near 0 would take most of such an axis
+            inside = inside & (edge >= min(float(np.median(seen)) / 1000, edge[chosen]))
+            seen = edge[inside & np.isfinite(edge)]
         there, back = _TRANSFORMS[kind]
         low, high = there(float(seen.min())), there(float(seen.max()))
         pad = _PAD * ((high - low) or (1.0 if kind != "linear" else max(abs(high), 1.0) * 0.1))
@@ -1083,7 +1151,7 @@ class _Axis:
         if tables.grid is None and chosen == len(edge) - 1:
             position = position.copy()
             position[-1] = everybody
-        style = "steps-pre" if tables.grid is None else "default"
+        style = "steps-post" if tables.grid is None else "default"
         return cls(position, drawn, left, right, inside, limits, kind, style, tuple(ends))
 
     def place(self, at: int, threshold: float) -> float:
@@ -1121,10 +1189,12 @@ class _Axis:
             axis.set_minor_locator(ticker.NullLocator())
             axis.set_major_formatter(ticker.FuncFormatter(number))
         elif self.scale == "logit":
-            axis.set_minor_formatter(ticker.NullFormatter())
-            axis.set_major_formatter(ticker.FuncFormatter(number))
+            axis.set_major_locator(ticker.FixedLocator(_logit_marks(*self.limits)))
+            axis.set_minor_locator(ticker.NullLocator())
+            axis.set_major_formatter(ticker.FuncFormatter(_near_one))
         elif self.scale == "linear":
-            axis.set_major_locator(ticker.MaxNLocator(6))
+            marks = 6 if which == "y" else min(6, max(2, int(_width(ax, ax.figure) / 0.6)))
+            axis.set_major_locator(ticker.MaxNLocator(marks))
         if which == "x" and self.scale != "symlog":
             for place, told in self.ends:
                 ax.annotate(
@@ -1154,9 +1224,11 @@ class _Axis:
             # gaps far thinner than a pixel are closed
             there = _TRANSFORMS[self.scale][0]
             ends = there(np.clip(np.array(self.limits), *_domain(self.scale)))
-            wide = there(np.clip(low[1:], *_domain(self.scale))) - there(
-                np.clip(high[:-1], *_domain(self.scale))
-            ) > (ends[1] - ends[0]) / _MOST_POINTS
+            wide = (
+                there(np.clip(low[1:], *_domain(self.scale)))
+                - there(np.clip(high[:-1], *_domain(self.scale)))
+                > (ends[1] - ends[0]) / _MOST_POINTS
+            )
             low = low[np.concatenate([[True], wide])]
             high = high[np.concatenate([wide, [True]])]
         return list(zip(low.tolist(), (high - low).tolist(), strict=True))
@@ -1164,11 +1236,8 @@ class _Axis:
     def edges(self, picks: np.ndarray) -> np.ndarray:
         """Borders of the cells that stand for picked candidates, in the picks' order."""
         rising = self.position[-1] >= self.position[0]
-        near, far = (self.left, self.right) if rising else (self.right, self.left)
-        start = self.limits[0] if rising else self.limits[1]
-        end = far[picks[-1]]
-        if self.inside[-1] and picks[-1] == len(self.inside) - 1:
-            end = self.limits[1] if rising else self.limits[0]
+        near = self.left if rising else self.right
+        start, end = self.limits if rising else self.limits[::-1]
         return np.concatenate([[start], near[picks[1:]], [end]])
 
 
@@ -1192,6 +1261,20 @@ _TRANSFORMS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+def _logit_marks(low: float, high: float) -> list[float]:
+    """Choose marks such as 0.01, 0.5 and 0.999, few enough to stay apart."""
+    powers = [10.0**-k for k in range(1, 16)]
+    marks = sorted([*powers, 0.5, *(1 - power for power in powers)])
+    marks = [mark for mark in marks if low <= mark <= high]
+    middle = marks.index(0.5) if 0.5 in marks else 0
+    step = -(-len(marks) // 7)
+    return marks[middle % step :: step]
+
+
+def _near_one(mark: float, _: Any = None) -> str:
+    return f"{mark:g}" if mark < 0.99995 else f"1-{1 - mark:.0e}"
+
+
 def _domain(scale: str) -> tuple[float, float]:
     tiny = 1e-300
     return {
@@ -1213,7 +1296,7 @@ def _in_view(flagged: np.ndarray, positives: float, chosen: int, view: str) -> n
     return inside
 
 
-def _scale_for(seen: np.ndarray, scores: np.ndarray, asked: str) -> str:
+def _scale_for(seen: np.ndarray, asked: str, chosen: float) -> str:
     low, high = float(seen.min()), float(seen.max())
     if asked == "log" and low <= 0:
         raise ValueError(
@@ -1228,10 +1311,12 @@ def _scale_for(seen: np.ndarray, scores: np.ndarray, asked: str) -> str:
         return asked
     if low <= 0:
         return "linear"
+    # a linear axis shows little where half of the scores, or the choice, are close to an end
     middle = float(np.median(seen))
-    if high < 1 and middle > 0.5 and (1 - middle) * 30 < 1 - low:
+    place = (chosen - low) / ((high - low) or 1.0) if np.isfinite(chosen) else 0.5
+    if high < 1 and (1 - low > 12 * (1 - middle) or place > 0.95):
         return "logit"
-    return "log" if high > 30 * low else "linear"
+    return "log" if high > 12 * middle or place < 0.05 < high / low / 100 else "linear"
 
 
 def _thin(drawn: np.ndarray, values: np.ndarray, inside: np.ndarray) -> np.ndarray:
@@ -1280,7 +1365,7 @@ def _pyplot() -> Any:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError(
-            'ThresholdDisplay draws with matplotlib, which is not installed; write pip install '
+            "ThresholdDisplay draws with matplotlib, which is not installed; write pip install "
             '"imbfit[plot]"'
         ) from error
     return plt
@@ -1296,7 +1381,8 @@ def _grid_shape(panels: int) -> tuple[int, int]:
     return -(-panels // columns), columns
 
 
-def _figure_size(panels: int) -> tuple[float, float]:
+def figure_size(panels: int) -> tuple[float, float]:
+    """Width and height in inches that suit so many panels."""
     rows, columns = _grid_shape(panels)
     return (7.0, 4.6) if panels == 1 else (4.1 * columns + 0.6, 2.9 * rows + 0.8)
 
@@ -1327,9 +1413,7 @@ def _divide(ax: Any, panels: int) -> tuple[np.ndarray, Callable[..., Any]]:
     ax.set_axis_off()
     inner = spec.subgridspec(rows + 1, columns, height_ratios=[1.0] * rows + [0.02])
     figure = ax.figure
-    axes = np.array(
-        [figure.add_subplot(inner[i // columns, i % columns]) for i in range(panels)]
-    )
+    axes = np.array([figure.add_subplot(inner[i // columns, i % columns]) for i in range(panels)])
     bottom = figure.add_subplot(inner[rows, :])
     bottom.set_axis_off()
 
@@ -1339,6 +1423,17 @@ def _divide(ax: Any, panels: int) -> tuple[np.ndarray, Callable[..., Any]]:
         )
 
     return axes, in_row
+
+
+def _width(ax: Any, figure: Any) -> float:
+    """Width in inches of a panel, or of what a figure has for panels."""
+    whole = float(figure.bbox.width / figure.dpi)
+    if ax is None:
+        return 0.85 * whole
+    spec = ax.get_subplotspec()
+    if spec is None:
+        return whole * float(ax.get_position().width)
+    return 0.85 * whole * float(spec.get_position(figure).width) / 0.775
 
 
 def _is_rate(values: np.ndarray) -> bool:

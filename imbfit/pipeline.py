@@ -28,15 +28,15 @@ def check_pipeline(pipe: Any) -> Any:
     Pipeline or estimator
         `pipe`, as it came.
 
-    Warns
-    -----
-    UserWarning
-        For each sampler that comes before an `OTLPThresholdClassifier`.
-
     Raises
     ------
     TypeError
         If there is no pipeline in `pipe`.
+
+    Warns
+    -----
+    UserWarning
+        For each sampler that comes before an `OTLPThresholdClassifier`.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def check_pipeline(pipe: Any) -> Any:
                 samplers.append(name)
             elif samplers and _has_thresholds(step):
                 warnings.warn(
-                    f"the sampler {samplers[0]!r} comes before {name!r}, so its thresholds would be "
-                    "chosen at the resampled prevalence. Put the sampler inside: "
+                    f"the sampler {samplers[0]!r} comes before {name!r}, so its thresholds would "
+                    "be chosen at the resampled prevalence. Put the sampler inside: "
                     "OTLPThresholdClassifier(make_pipeline(sampler, classifier))",
                     UserWarning,
                     stacklevel=2,

@@ -69,6 +69,7 @@ LINEAR = [
     down(1e12 * fn + fn["a"]),
     up(1 / 3 * tp - 2 / 7 * fp),
     down(fp / (ap + 1)),
+    up(tp * tn - fp * fn),  # n tp - ap pp
 ]
 RATIOS = [
     f1,
@@ -97,7 +98,6 @@ ANYTHING = [
     up(precision * recall + 0.1 * specificity),
     up(tp / pp - fn / pn),
     up(3 * sqrt(tp / ap) - pp / n),
-    up(tp * tn - fp * fn),
     up(tp**2 / pp),
 ]
 OBJECTIVES = [*LINEAR, *RATIOS, *RISING]

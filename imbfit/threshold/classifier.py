@@ -72,9 +72,9 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     segment. The thresholds optimise an objective, subject to constraints on the whole and on
     segments, over all combinations of one threshold per segment.
 
-    Constraints are met on the table of scores that the thresholds were chosen on: out-of-fold scores
-    of the rows given to `fit`, or all of these rows where the inner model is frozen. New rows are
-    another sample, and may miss a constraint that was met with little slack.
+    Constraints are met on the table of scores that the thresholds were chosen on: out-of-fold
+    scores of the rows given to `fit`, or all of these rows where the inner model is frozen. New
+    rows are another sample, and may miss a constraint that was met with little slack.
 
     Parameters
     ----------
@@ -298,22 +298,14 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         X, labels, weight = self._check_rows(X, y, sample_weight, amounts, groups)
         fit_params, split_params = self._route(weight, amounts, groups)
         layout = self._layout(X, rules, amounts)
-        segments = layout.segment_values(X)
-        if segments is not None:
-            check_present(segments)
-        columns = _read_amounts(layout, X, amounts, _columns_read(goal, rules))
-        per = self._read_groups(layout, X, amounts, rules)
-
+        columns = _read_columns(layout, X, amounts, goal, rules)
         response = self._response_to(labels, layout)
         pooled = self._score_rows(X, labels, response, fit_params, split_params)
-        rows = pooled.rows
         tuning = {
-            "y_true": labels[rows] == response.pos_label,
+            "y_true": labels[pooled.rows] == response.pos_label,
             "y_score": pooled.score,
-            "segments": None if segments is None else segments[rows],
-            "amounts": {name: values[rows] for name, values in columns.items()},
-            "per": {name: values[rows] for name, values in per.items()},
             "sample_weight": _share(weight, pooled),
+            **_cut(columns, pooled.rows),
         }
         found = self._search(tuning, self.time_limit)
         model = self._final_model(X, labels, response, pooled, fit_params)
@@ -358,8 +350,8 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         found = np.unique(labels)
         if len(found) < 2:
             raise ValueError(
-                f"y has one class, {found.tolist()[0]!r}, in all {len(labels)} rows; a threshold is chosen "
-                "between two classes"
+                f"y has one class, {found.tolist()[0]!r}, in all {len(labels)} rows; a threshold "
+                "is chosen between two classes"
             )
         if sample_weight is not None and not np.asarray(sample_weight).any():
             raise ValueError("sample_weight is zero in every row, so no row is left")
@@ -387,8 +379,8 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             name = _weight_parameter(self.estimator)
             if name is None:
                 warnings.warn(
-                    f"{type(self.estimator).__name__}.fit takes no sample_weight; the weights enter "
-                    "the choice of thresholds only",
+                    f"{type(self.estimator).__name__}.fit takes no sample_weight; the weights "
+                    "enter the choice of thresholds only",
                     UserWarning,
                     stacklevel=3,
                 )
@@ -410,22 +402,6 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             per=[name for name in _group_names(rules) if name not in given],
             estimator_columns=self.estimator_columns,
         )
-
-    def _read_groups(
-        self, layout: Layout, X: Any, amounts: Any, rules: list[Constraint | Scope]
-    ) -> dict[str, np.ndarray]:
-        given, groups = _names(amounts), {}
-        for name in _group_names(rules):
-            if name in given:
-                groups[name] = _one_per_row(amounts[name], row_count(X), name)
-            elif name in layout.sources:
-                groups[name] = layout.source(X, name)
-            else:
-                raise ValueError(
-                    f"capacity(..., per={name!r}) needs a column {name!r}, and neither X nor amounts "
-                    f"has it; pass amounts={{{name!r}: column}}, or fit(amounts=) with such a column"
-                )
-        return groups
 
     def _response_to(self, labels: np.ndarray, layout: Layout) -> Response:
         classes = np.unique(labels)
@@ -506,7 +482,7 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         tuning: dict[str, Any],
     ) -> None:
         for name in ("threshold_", "threshold_table_", "fold_thresholds_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         self._tuning = tuning
         self._response = response
         self._fold = pooled.fold
@@ -524,12 +500,10 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         self.n_left_out_ = pooled.n_left_out
 
     def _warn_of_scales(self, pooled: PooledScores) -> None:
-        tuning = self._tuning
-        flagged = self._reaches(pooled.score, tuning["segments"])
-        difference = scale_difference(pooled, flagged, tuning["sample_weight"])
+        difference = scale_difference(pooled.shared)
         if difference is not None:
             warnings.warn(
-                f"the folds' scores sit on different scales, so that one threshold for all may "
+                f"the folds' models score on different scales, so that one threshold for all may "
                 f"mislead: {difference}. Calibrate the inner model, take a response_method that is "
                 "comparable between fits, or tune a fitted model on held-out rows by "
                 "FrozenEstimator; see fold_thresholds_",
@@ -579,12 +553,7 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return spread if self.search_.segmented else spread[:, 0]
 
     def _fold_tuning(self, rows: np.ndarray) -> dict[str, Any]:
-        def cut(value: Any) -> Any:
-            if isinstance(value, dict):
-                return {name: cut(column) for name, column in value.items()}
-            return None if value is None else value[rows]
-
-        own = {name: cut(value) for name, value in self._tuning.items()}
+        own = _cut(self._tuning, rows)
         if self.search_.rules:
             weight = self._tuning["sample_weight"]
             weight = np.ones(len(self._fold)) if weight is None else weight
@@ -896,6 +865,27 @@ def _one_per_row(column: Any, rows: int, name: str) -> np.ndarray:
     return values
 
 
+def _cut(values: Any, rows: np.ndarray) -> Any:
+    """Cut vectors to some rows, also those in dicts."""
+    if isinstance(values, dict):
+        return {name: _cut(value, rows) for name, value in values.items()}
+    return None if values is None else values[rows]
+
+
+def _read_columns(
+    layout: Layout, X: Any, amounts: Any, goal: Any, rules: list[Constraint | Scope]
+) -> dict[str, Any]:
+    """Read what the search needs besides labels and scores."""
+    segments = layout.segment_values(X)
+    if segments is not None:
+        check_present(segments)
+    return {
+        "segments": segments,
+        "amounts": _read_amounts(layout, X, amounts, _columns_read(goal, rules)),
+        "per": _read_groups(layout, X, amounts, rules),
+    }
+
+
 def _read_amounts(
     layout: Layout, X: Any, amounts: Any, wanted: Iterable[str]
 ) -> dict[str, np.ndarray]:
@@ -916,8 +906,28 @@ def _read_amounts(
     return amount_columns(found, rows)
 
 
+def _read_groups(
+    layout: Layout, X: Any, amounts: Any, rules: list[Constraint | Scope]
+) -> dict[str, np.ndarray]:
+    given, groups = _names(amounts), {}
+    for name in _group_names(rules):
+        if name in given:
+            groups[name] = _one_per_row(amounts[name], row_count(X), name)
+        elif name in layout.sources:
+            groups[name] = layout.source(X, name)
+        else:
+            raise ValueError(
+                f"capacity(..., per={name!r}) needs a column {name!r}, and neither X nor "
+                f"amounts has it; pass amounts={{{name!r}: column}}, or fit(amounts=) with "
+                "such a column"
+            )
+    return groups
+
+
 def _share(weight: np.ndarray | None, pooled: PooledScores) -> np.ndarray | None:
-    if weight is None:
-        return pooled.share
-    own = weight[pooled.rows]
-    return own if pooled.share is None else own * pooled.share
+    """Case weights of the pooled scores, whose sum for each row is the row's weight."""
+    own = None if weight is None else weight[pooled.rows]
+    if pooled.times is None:
+        return own
+    # one division, so that the search can recover the fraction from the float
+    return (1.0 if own is None else own) / pooled.times

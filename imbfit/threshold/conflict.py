@@ -1,9 +1,11 @@
 """Why no choice of thresholds meets all constraints, and the least bad choice.
 
-The conflict is irreducible: constraints are left out one by one, and one stays only if the others can be
-met without it. The least violation is the smallest fraction t by which every bound must give way,
+The conflict is irreducible: constraints are left out one by one, and one stays only if the others
+can be met without it. The least violation is the smallest fraction t by which every bound must
+give way,
 
-    left >= bound  becomes  left >= bound - t |bound|,     left <= bound  becomes  left <= bound + t |bound|
+    left >= bound  becomes  left >= bound - t |bound|,
+    left <= bound  becomes  left <= bound + t |bound|
 
 (plus or minus t where the bound is 0), found by bisection.
 """
@@ -37,21 +39,18 @@ class Feasibility:
     search: Search
 
     def __call__(self, rules: Rules) -> bool | None:
+        """Tell whether all of the rules can be met at once."""
         outcome = feasible(self.search, build_region(list(rules), self.search.tables))
         return None if outcome.status == "unknown" else outcome.choice is not None
 
 
-def best_within(
-    objective: Expr, search: Search, rules: Rules, *, greater_is_better: bool
-) -> Any:
+def best_within(objective: Expr, search: Search, rules: Rules, *, greater_is_better: bool) -> Any:
     """Best outcome under some constraints, None where time ran out without a choice."""
     region = build_region(list(rules), search.tables)
     if len(search.tables.segments) == 1:
         if not region.allowed.any():
             return Outcome(None, -np.inf, -np.inf, "infeasible")
-        values = objective_values(
-            objective, search.tables, 0, greater_is_better=greater_is_better
-        )
+        values = objective_values(objective, search.tables, 0, greater_is_better=greater_is_better)
         oriented = np.where(region.allowed, values if greater_is_better else -values, -np.inf)
         best = int(np.argmax(oriented))
         return Outcome(np.array([best]), float(oriented[best]), float(oriented[best]), "optimal")
@@ -78,13 +77,17 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
     can_hold = Feasibility(search)
     conflict = list(rules)
     proven = True
-    for rule in list(rules):
-        rest = [other for other in conflict if other is not rule]
+    # by position: the same rule may be given twice
+    position = 0
+    while position < len(conflict):
+        rest = conflict[:position] + conflict[position + 1 :]
         verdict = can_hold(rest)
         if verdict is None:
             proven = False
-        elif not verdict:
+        if verdict is False:
             conflict = rest
+        else:
+            position += 1
     best_values: dict[str, float] = {}
     segments: dict[str, list[Any]] = {}
     lines = []
@@ -111,8 +114,10 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
         [
             head,
             *lines,
-            'Loosen or drop one of them, or pass infeasible="least_violation" for the choice that '
-            "breaks them least.",
+            (
+                'Loosen or drop one of them, or pass infeasible="least_violation" for the choice '
+                "that breaks them least."
+            ),
         ]
     )
     return InfeasibleConstraints(
@@ -138,6 +143,8 @@ def _reach(
     if kind == "each_segment":
         assert isinstance(rule, Scope)
         alone = _failing_alone(constraint, rest, tables)
+        if alone and tables.segments == (None,):
+            return next(iter(alone.values()))[0], "", []
         if alone:
             # show the segment that is furthest from the bound
             worst = min(alone, key=lambda name: alone[name][1])
@@ -239,7 +246,11 @@ def _bound_that_holds(
                     binding.append(name)
     reach = float(bound.value)
     if rule.kind == "capacity" or (rule.kind == "each_segment" and inner.left == pp):
-        reach = float(math.floor(reach + 1e-9))
+        # flagged rows come in whole steps
+        step = float(search.tables.rows.scale)
+        reach = math.floor(reach * step * (1 + 1e-9)) / step
+    if search.tables.segments == (None,):
+        binding = []
     return reach, "", binding
 
 
@@ -311,7 +322,6 @@ def least_violation(
             high = middle
         else:
             low = middle
-    relaxed = [relax(rule, high) for rule in rules]
+    # bounds are rounded each by itself: what one of them lets through at `high`, all must
+    relaxed = [relax(rule, high + 1e-6 * (1 + high)) for rule in rules]
     return solve(relaxed), relaxed, high
-
-

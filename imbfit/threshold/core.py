@@ -1,13 +1,13 @@
 """A dynamic program over the candidates that a bound has left.
 
-State after some segments: what each row has used, the value so far, and the reduced cost so far. With
-multipliers m a full choice loses, against the upper bound U,
+State after some segments: what each row has used, the value so far, and the reduced cost so far.
+With multipliers m a full choice loses, against the upper bound U,
 
     sum of its reduced costs  +  m . (limit - usage)  >=  0,
 
-so a state whose reduced cost, plus what its rows must at least leave unused times m, exceeds the room
-between U and a known value leads to nothing better. With one row, a state that uses no less and is
-worth no more than another goes too.
+so a state whose reduced cost, plus what its rows must at least leave unused times m, exceeds the
+room between U and a known value leads to nothing better. With one row, a state that uses no less
+and is worth no more than another goes too.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ class Found:
     least_dropped: float
 
 
-def best_choice(
-    core: Core, *, room: float, states: int, deadline: float = np.inf
-) -> Found:
+def best_choice(core: Core, *, room: float, states: int, deadline: float = np.inf) -> Found:
     """Find the best choice whose loss against the bound is within `room`.
 
     Parameters
@@ -91,7 +89,7 @@ def best_choice(
     """
     sizes = np.diff(core.starts)
     if (sizes == 0).any():
-        return Found(None, True, np.inf)
+        return Found(None, complete=True, least_dropped=np.inf)
     n_rows = len(core.limits)
     lows = [np.minimum.reduceat(row, core.starts[:-1]) for row in core.usage]
     highs = [np.maximum.reduceat(row, core.starts[:-1]) for row in core.usage]
@@ -112,14 +110,10 @@ def best_choice(
         own = slice(int(core.starts[g]), int(core.starts[g + 1]))
         width = own.stop - own.start
         # many states times many candidates would not fit into memory
-        first = np.arange(len(loss))
-        most = max(1, _MOST_PAIRS // width)
-        if len(first) > most:
-            ranked = np.argpartition(loss, most)
-            dropped = min(dropped, float(loss[ranked[most:]].min()) + rest_least)
-            first = ranked[:most]
-            used = [u[first] for u in used]
-            value, loss = value[first], loss[first]
+        first, least_out = _cheapest(loss, max(1, _MOST_PAIRS // width))
+        dropped = min(dropped, least_out + rest_least)
+        used = [u[first] for u in used]
+        value, loss = value[first], loss[first]
         rest_least -= float(least[g])
         for k in range(n_rows):
             rest_low[k] -= int(lows[k][g])
@@ -147,10 +141,9 @@ def best_choice(
         elif len(index) > 1 and width > 1:
             index = index[_distinct([u[index] for u in used], value[index])]
         most = states if time.monotonic() < deadline else 1
-        if len(index) > most:
-            ranked = np.argpartition(total_loss[index], most)
-            dropped = min(dropped, float(total_loss[index[ranked[most:]]].min()))
-            index = index[ranked[:most]]
+        cheapest, least_out = _cheapest(total_loss[index], most)
+        dropped = min(dropped, least_out)
+        index = index[cheapest]
         trace.append((int(g), first[index // width], index % width))
         used = [u[index] for u in used]
         value, loss = value[index], loss[index]
@@ -160,6 +153,14 @@ def best_choice(
         choice[g] = core.starts[g] + picks[state]
         state = int(parents[state])
     return Found(choice, not np.isfinite(dropped), dropped)
+
+
+def _cheapest(loss: np.ndarray, most: int) -> tuple[np.ndarray, float]:
+    """Positions of the smallest losses, at most so many, and the least loss left out."""
+    if len(loss) <= most:
+        return np.arange(len(loss)), np.inf
+    ranked = np.argpartition(loss, most)
+    return ranked[:most], float(loss[ranked[most:]].min())
 
 
 def _pareto(used: np.ndarray, value: np.ndarray) -> np.ndarray:

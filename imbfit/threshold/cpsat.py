@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -50,47 +52,20 @@ def solve_core(
     left = deadline - time.monotonic()
     if left <= 0:
         return None, bound, "unknown"
-    n_segments = len(core.starts) - 1
-    sizes = np.diff(core.starts)
-    if (sizes == 0).any():
+    if (np.diff(core.starts) == 0).any():
         return None, -np.inf, "infeasible"
-    values = [int(v) for v in core.value]
-    base = [max(values[core.starts[g] : core.starts[g + 1]]) for g in range(n_segments)]
-    owner = np.repeat(np.arange(n_segments), sizes)
-    # losses against each segment's best are far smaller than the values themselves
-    losses = [base[g] - v for g, v in zip(owner.tolist(), values, strict=True)]
-    divisor = 1
-    while sum(max(losses[core.starts[g] : core.starts[g + 1]]) for g in range(n_segments)) // (
-        divisor
-    ) >= _SAFE:
-        divisor *= 2
-    model = cp_model.CpModel()
-    flags = [model.new_bool_var("") for _ in values]
-    for g in range(n_segments):
-        model.add_exactly_one(flags[core.starts[g] : core.starts[g + 1]])
-    for row, limit in zip(core.usage, core.limits, strict=True):
-        least = [int(row[core.starts[g] : core.starts[g + 1]].min()) for g in range(n_segments)]
-        extra = [int(u) - least[g] for g, u in zip(owner.tolist(), row, strict=True)]
-        room = limit - sum(least)
-        if room < 0:
-            return None, -np.inf, "infeasible"
-        extra = [min(e, room + 1) for e in extra]
-        # where 64 bits are short a coarser row lets too much through, and the answer is recounted
-        coarse = 1
-        while sum(extra) // coarse >= _SAFE:
-            coarse *= 2
-        model.add(
-            cp_model.LinearExpr.weighted_sum(flags, [e // coarse for e in extra])
-            <= room // coarse
-        )
+    losses, base = _losses(core)
+    made = _model(core, losses)
+    if made is None:
+        return None, -np.inf, "infeasible"
+    model, flags = made
+    divisor = _divisor(core, losses)
     scaled = [loss // divisor for loss in losses]
-    model.minimize(cp_model.LinearExpr.weighted_sum(flags, scaled))
+    lost = cp_model.LinearExpr.weighted_sum(flags, scaled)
+    model.minimize(lost)
     if np.isfinite(bound):
-        least_loss = max(0, sum(base) - int(np.floor(bound)))
-        model.add(
-            cp_model.LinearExpr.weighted_sum(flags, scaled)
-            >= max(0, least_loss // divisor - n_segments)
-        )
+        least_loss = max(0, base - int(np.floor(bound)))
+        model.add(lost >= max(0, least_loss // divisor - (len(core.starts) - 1)))
     if hint is not None:
         chosen = set(hint.tolist())
         for j, flag in enumerate(flags):
@@ -110,13 +85,63 @@ def solve_core(
     # a float stands for the solver's integer, and loses its last digits where that is large
     proven = float(solver.best_objective_bound)
     best_loss = int(np.ceil(proven - 1e-6 - abs(proven) * 2.0**-52))
-    reached = float(sum(base) - best_loss * divisor)
+    reached = float(base - best_loss * divisor)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, min(bound, reached) if np.isfinite(reached) else bound, "unknown"
     picked = np.array([j for j, flag in enumerate(flags) if solver.boolean_value(flag)])
-    if any(int(row[picked].sum()) > limit for row, limit in zip(core.usage, core.limits, strict=True)):
+    if any(
+        int(row[picked].sum()) > limit for row, limit in zip(core.usage, core.limits, strict=True)
+    ):
         return None, min(bound, reached), "unknown"
     exact = status == cp_model.OPTIMAL and divisor == 1
     if exact:
-        reached = float(sum(values[j] for j in picked.tolist()))
+        reached = float(sum(int(v) for v in core.value[picked]))
     return picked, min(bound, reached), "optimal" if exact else "feasible"
+
+
+def _segments(core: Core) -> list[slice]:
+    edges = core.starts.tolist()
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
+
+
+def _losses(core: Core) -> tuple[list[int], int]:
+    """Losses against each segment's best, far smaller than the values, and the sum of the bests."""
+    values = [int(v) for v in core.value]
+    losses: list[int] = []
+    base = 0
+    for own in _segments(core):
+        best = max(values[own])
+        base += best
+        losses += [best - v for v in values[own]]
+    return losses, base
+
+
+def _divisor(core: Core, losses: list[int]) -> int:
+    """A power of two that brings the sum of losses into range."""
+    worst = sum(max(losses[own]) for own in _segments(core))
+    divisor = 1
+    while worst // divisor >= _SAFE:
+        divisor *= 2
+    return divisor
+
+
+def _model(core: Core, losses: list[int]) -> tuple[Any, list[Any]] | None:
+    """Flags, one of each segment, under the rows; None where a row can't be met."""
+    model = cp_model.CpModel()
+    flags = [model.new_bool_var("") for _ in losses]
+    for own in _segments(core):
+        model.add_exactly_one(flags[own])
+    for row, limit in zip(core.usage, core.limits, strict=True):
+        least = np.minimum.reduceat(row, core.starts[:-1])
+        extra = (row - np.repeat(least, np.diff(core.starts))).tolist()
+        room = limit - sum(least.tolist())
+        if room < 0:
+            return None
+        extra = [min(e, room + 1) for e in extra]
+        # where 64 bits are short a coarser row lets too much through, and the answer is recounted
+        coarse = 1
+        while sum(extra) // coarse >= _SAFE:
+            coarse *= 2
+        used = cp_model.LinearExpr.weighted_sum(flags, [e // coarse for e in extra])
+        model.add(used <= room // coarse)
+    return model, flags

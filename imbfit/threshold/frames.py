@@ -50,7 +50,8 @@ def align(value: Any, X: Any, name: str) -> None:
     Rows are paired by position. Equal indices are fine, and so is a fresh one (0, 1, 2, ...)
     against another set of labels.
     """
-    left, right = getattr(X, "index", None), getattr(value, "index", None)
+    left: Any = getattr(X, "index", None)
+    right: Any = getattr(value, "index", None)
     if not (hasattr(left, "equals") and hasattr(right, "equals")):
         return
     if len(left) != len(right) or left.equals(right):
@@ -149,15 +150,13 @@ class Layout:
 
     def _place(self, table: Any, column: int) -> int:
         """Position in a table that may have come without the columns only needed at fit."""
-        assert self.width is not None
-        if table.shape[1] == self.width:
+        width = self.width or 0
+        if table.shape[1] == width:
             return column
-        left = [place for place in range(self.width) if place not in self.spare]
+        left = [place for place in range(width) if place not in self.spare]
         if table.shape[1] != len(left):
             without = f", or {len(left)} without the amounts" if self.spare else ""
-            raise ValueError(
-                f"X has {table.shape[1]} columns, but had {self.width} at fit{without}"
-            )
+            raise ValueError(f"X has {table.shape[1]} columns, but had {width} at fit{without}")
         return left.index(column)
 
 
@@ -201,7 +200,7 @@ def read_layout(
     for name in per:
         if name not in sources and names is not None and name in names:
             sources[name] = name
-    wanted = {} if callable(asked) or asked is None else {c: "segments" for c in asked}
+    wanted = dict.fromkeys(() if callable(asked) or asked is None else asked, "segments")
     wanted |= {c: f"amounts[{name!r}]" for name, c in sources.items() if not callable(c)}
     if isinstance(estimator_columns, str):
         if estimator_columns != "rest":
@@ -246,8 +245,11 @@ def _tuple(names: list[Any] | None) -> tuple[Any, ...] | None:
 
 
 def _as_columns(given: Any) -> tuple[Column, ...] | Callable[[Any], Any] | None:
-    if given is None or callable(given):
-        return given
+    if given is None:
+        return None
+    if callable(given):
+        call: Callable[[Any], Any] = given
+        return call
     if isinstance(given, (str, int, np.integer)) and not isinstance(given, bool):
         return (given,)
     if isinstance(given, (list, tuple)):
@@ -287,9 +289,7 @@ def _checked_amounts(amounts: Any) -> Mapping[str, Column]:
     return amounts
 
 
-def _resolve(
-    X: Any, names: list[Any] | None, wanted: Mapping[Column, str]
-) -> dict[Column, Column]:
+def _resolve(X: Any, names: list[Any] | None, wanted: Mapping[Column, str]) -> dict[Column, Column]:
     """Check columns against X; positions become non-negative."""
     if names is not None:
         for column, reader in wanted.items():
@@ -309,7 +309,7 @@ def _resolve(
     found = {}
     for column, reader in wanted.items():
         if isinstance(column, str):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004
                 f"{reader} reads the column {column!r}, but X is a {type(X).__name__} without "
                 "column names; give a frame, or the column's position"
             )

@@ -1,9 +1,9 @@
 """Maximise an objective over a region: linear, ratio of linear, or rising in tp for given pp.
 
-Linear objectives are one selection problem. A ratio N / D with D > 0 takes Dinkelbach's steps: with the
-ratio p/q of the choice at hand, maximise q N - p D; at zero the choice is the best one. MCC and
-G-mean rise with tp for a given pp, so "better than L" is tp > h(pp), and an interval of pp is cleared by
-a line below h.
+Linear objectives are one selection problem. A ratio N / D with D > 0 takes Dinkelbach's steps: with
+the ratio p/q of the choice at hand, maximise q N - p D; at zero the choice is the best one. MCC and
+G-mean rise with tp for a given pp, so "better than L" is tp > h(pp), and an interval of pp is
+cleared by a line below h.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ def _in_windows(region: Region, windows: tuple[tuple[float, float], ...]) -> np.
 
 
 def _widest_gap(region: Region, choice: np.ndarray) -> tuple[int, float, float] | None:
-    """The gap that a choice exceeds most, with the lowest and the highest value."""
+    """Find the gap that a choice exceeds most, with the lowest and the highest value."""
     worst, found = 0.0, None
     for position, gap in enumerate(region.gaps):
         values = gap.value[choice]
@@ -607,7 +607,7 @@ class _Mcc:
         self.ap, self.n = ap, n
 
     def root(self, pp: float) -> float:
-        """The denominator."""
+        """Compute the denominator."""
         return float(np.sqrt(self.ap * (self.n - self.ap)) * np.sqrt(pp * (self.n - pp)))
 
     def value(self, tp: float, pp: float) -> float:
@@ -617,11 +617,11 @@ class _Mcc:
         return float((self.n * tp - self.ap * pp) / self.root(pp))
 
     def needed(self, level: float, pp: float) -> float:
-        """The tp at which `level` is reached."""
+        """Compute the tp at which `level` is reached."""
         return float((self.ap * pp + level * self.root(pp)) / self.n)
 
     def steepness(self, level: float, pp: float) -> float:
-        """Derivative of `needed` in pp."""
+        """Compute the derivative of `needed` in pp."""
         root = np.sqrt(self.ap * (self.n - self.ap)) / np.sqrt(pp * (self.n - pp))
         return float((self.ap + level * root * (self.n - 2 * pp) / 2) / self.n)
 
@@ -639,10 +639,11 @@ class _Gmean:
     def value(self, tp: float, pp: float) -> float:
         """G-mean."""
         an = self.n - self.ap
-        return float(np.sqrt(tp * (an - pp + tp) / (self.ap * an)))
+        # bounds ask for counts that no choice has, with more flagged negatives than there are
+        return float(np.sqrt(max(0.0, tp * (an - pp + tp)) / (self.ap * an)))
 
     def needed(self, level: float, pp: float) -> float:
-        """The tp at which `level` is reached."""
+        """Compute the tp at which `level` is reached."""
         an = self.n - self.ap
         left = an - pp
         square = max(level, 0.0) ** 2 * self.ap * an
@@ -651,7 +652,7 @@ class _Gmean:
         return float(2 * square / (left + root)) if left > 0 else float((root - left) / 2)
 
     def steepness(self, level: float, pp: float) -> float:
-        """Derivative of `needed` in pp."""
+        """Compute the derivative of `needed` in pp."""
         an = self.n - self.ap
         left = an - pp
         square = max(level, 0.0) ** 2 * self.ap * an
@@ -708,7 +709,7 @@ def _open_parts(
 
 
 def _edge(closed: Callable[[int], bool], shut: int, opened: int) -> int:
-    """The last open pp on the way from an open one to a closed one."""
+    """Find the last open pp on the way from an open one to a closed one."""
     while abs(shut - opened) > 1:
         middle = (shut + opened) // 2
         if closed(middle):

@@ -86,10 +86,10 @@ def read_table(table: Any) -> CandidateTables:
         stacked = np.concatenate(
             [part["tp"], part["tp"] + part["fp"], ap[edges[:-1]], (ap + an)[edges[:-1]]]
         )
+        if column is None:
+            _check_lines(cut, codes, order, part)
         whole, scale, error = to_integers(stacked)
-        tp, pp, total_ap, total = np.split(
-            whole, [rows, 2 * rows, 2 * rows + len(segments)]
-        )
+        tp, pp, total_ap, total = np.split(whole, [rows, 2 * rows, 2 * rows + len(segments)])
 
         def spread(values: np.ndarray, everybody: np.ndarray) -> np.ndarray:
             result = np.zeros(starts[-1], np.int64)
@@ -107,3 +107,25 @@ def read_table(table: Any) -> CandidateTables:
         columns={name: sums(name) for name in amounts},
         grid=thresholds,
     )
+
+
+def _check_lines(
+    cut: np.ndarray, codes: np.ndarray, order: np.ndarray, cells: dict[str, np.ndarray]
+) -> None:
+    """Refuse counts that no scores have: a lower threshold flags at least as many."""
+    for cell, others in (("tp", "positive"), ("fp", "negative")):
+        if not (cells[cell] + cells["fn" if cell == "tp" else "tn"]).any():
+            raise ValueError(
+                f"the table has no {others} rows; a threshold is chosen between two classes"
+            )
+        step = np.diff(cells[cell])
+        same = codes[1:] == codes[:-1]
+        wrong = same & (step < -1e-9 * np.maximum(1.0, cells[cell][1:]))
+        wrong |= same & (cut[1:] == cut[:-1]) & (step > 1e-9 * np.maximum(1.0, cells[cell][1:]))
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise ValueError(
+                f"lines {order[at]} and {order[at + 1]} of the table have the thresholds "
+                f"{cut[at]:g} and {cut[at + 1]:g} but {cell} = {cells[cell][at]:g} and "
+                f"{cells[cell][at + 1]:g}; a lower threshold flags at least as many"
+            )

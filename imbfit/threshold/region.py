@@ -1,8 +1,8 @@
 """Constraints to the region of choices that a search may use.
 
-A constraint on one segment (or on the only one) crosses out candidates. A constraint on the whole is
-one integer row that couples the segments. A capacity per group, such as per day, is many rows, of
-which few bind: they join when a choice breaks them. A bound on the gap between segments is kept as
+A constraint on one segment (or on the only one) crosses out candidates. A constraint on the whole
+is one integer row that couples the segments. A capacity per group, such as per day, is many rows,
+of which few bind: they join when a choice breaks them. A bound on the gap between segments is kept as
 values per candidate, for the search to branch on.
 """
 
@@ -43,7 +43,7 @@ class GroupRows:
     rule: int
 
     def usage(self, code: int, starts: np.ndarray) -> np.ndarray:
-        """Flagged weight of one group, for every candidate."""
+        """Sum the flagged weight of one group, for every candidate."""
         mine = (self.groups.code == code) & (self.groups.candidate < starts[-1])
         weight = None if self.groups.weight is None else self.groups.weight[mine]
         added = np.bincount(self.groups.candidate[mine], weight, minlength=starts[-1])
@@ -52,7 +52,7 @@ class GroupRows:
         return np.asarray(running[1:] - before, np.int64)
 
     def flagged(self, choice: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Flagged weight of every group under a choice."""
+        """Sum the flagged weight of every group under a choice."""
         candidate = self.groups.candidate
         segment = np.searchsorted(starts, candidate, side="right") - 1
         inside = candidate < starts[-1]
@@ -94,7 +94,7 @@ class Region:
     gaps: list[GapValues] = field(default_factory=list)
 
     def within(self, allowed: np.ndarray) -> Region:
-        """The same region with fewer candidates; rows are shared, so that new ones serve all."""
+        """Return the region with fewer candidates; rows are shared, so that new ones serve all."""
         return replace(self, allowed=self.allowed & allowed)
 
 
@@ -159,7 +159,7 @@ def _add(region: Region, rule: Constraint | Scope, position: int, tables: Candid
 
 
 def plain(rule: Constraint | Scope) -> Constraint:
-    """The bound inside a scope, with a capacity written as a bound on pp."""
+    """Return the bound inside a scope, with a capacity written as a bound on pp."""
     if isinstance(rule, Constraint):
         return rule
     if rule.kind != "capacity":
@@ -201,9 +201,7 @@ def _cross_out(region: Region, constraint: Constraint, tables: CandidateTables) 
         region.allowed[tables.own(g)] &= local_mask(constraint, tables, g)
 
 
-def _same_form(
-    constraint: Constraint, tables: CandidateTables
-) -> tuple[Affine, Affine] | None:
+def _same_form(constraint: Constraint, tables: CandidateTables) -> tuple[Affine, Affine] | None:
     """Integer forms that hold in all segments alike, where no known sum enters."""
     try:
         ratio = constraint_ratio(constraint, tables.columns)
@@ -300,13 +298,13 @@ def _row(constraint: Constraint, position: int, tables: CandidateTables) -> Row:
         pair = affine_pair(constraint_ratio(constraint, tables.columns), tables, None)
     except UnsupportedMetric as error:
         raise UnsupportedMetric(
-            f"the constraint `{label}` couples {len(tables.segments)} segments and can't be a linear "
-            f"row: {error}. Write each_segment({label}), or use one segment"
+            f"the constraint `{label}` couples {len(tables.segments)} segments and can't be a "
+            f"linear row: {error}. Write each_segment({label}), or use one segment"
         ) from None
     if pair is None:
         raise UnsupportedMetric(
-            f"the constraint `{label}` couples {len(tables.segments)} segments and can't be a linear "
-            f"row: `{describe(constraint.left)}` multiplies counts that depend on the thresholds. "
+            f"the constraint `{label}` couples {len(tables.segments)} segments and can't be a "
+            f"linear row: `{describe(constraint.left)}` multiplies counts that depend on the thresholds. "
             f"Write each_segment({label}), or use one segment"
         )
     numerator, denominator, _ = pair
@@ -369,9 +367,7 @@ def _gap(rule: Scope, position: int, tables: CandidateTables) -> GapValues:
     return GapValues(values, float(rule.constraint.right.value) + blur, position)
 
 
-def _add_groups(
-    region: Region, rule: Scope, position: int, tables: CandidateTables
-) -> None:
+def _add_groups(region: Region, rule: Scope, position: int, tables: CandidateTables) -> None:
     if rule.key not in tables.groups:
         known = ", ".join(map(repr, tables.groups)) or "none"
         raise ValueError(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from imbfit.confusion import Confusion
-from imbfit.expressions import Constraint, Expr, Scope, Threshold
+from imbfit.expressions import Constraint, Expr, Number, Scope, Threshold
 from imbfit.metrics import as_metric, direction, evaluate, f1, margin, precision, recall, value
 from imbfit.threshold.region import GroupRows, local_mask, plain, segment_of
 from imbfit.threshold.scan import name_of, objective_values
@@ -57,11 +59,11 @@ def constraint_report(
             flagged = group_flagged.get(rule.key, {})
             worst = max(flagged, key=lambda g: flagged[g], default=None)
             limit = float(evaluate(rule.constraint.right, counts))
-            line = _line(rule.label, flagged.get(worst, 0.0), "<=", limit, False)
+            line = _line(rule.label, flagged.get(worst, 0.0), "<=", limit)
             lines.append(line | {"group": worst})
         elif isinstance(plain(rule).left, Threshold):
             lines += _threshold_lines(rule, thresholds)
-        elif kind == "each_segment" or kind == "in_segment":
+        elif kind in ("each_segment", "in_segment"):
             for segment, own in segment_counts.items():
                 if kind == "each_segment" or segment == rule.key:  # type: ignore[union-attr]
                     lines.append(_plain_line(rule, own) | {"segment": segment})
@@ -70,9 +72,9 @@ def constraint_report(
     return lines
 
 
-def _line(
-    label: str, reached: float | None, sense: str, limit: float, vacuous: bool
-) -> dict[str, Any]:
+def _line(label: str, reached: float | None, sense: str, limit: float) -> dict[str, Any]:
+    """One line; a vacuous constraint has no value."""
+    vacuous = reached is None
     slack = 0.0 if reached is None else (limit - reached if sense == "<=" else reached - limit)
     if reached is not None and np.isinf(limit) and reached == limit:
         slack = 0.0
@@ -99,18 +101,15 @@ def _plain_line(rule: Constraint | Scope, counts: Confusion) -> dict[str, Any]:
         assert isinstance(inner.constraint, Constraint)
         rate = float(counts.pp) * inner.key / float(counts.n)
         limit = float(evaluate(inner.constraint.right, counts))
-        return _line(rule.label, rate, "<=", limit, False)
+        return _line(rule.label, rate, "<=", limit)
     if bool(vacuous):
-        limit = constraint.right
         shown = 0.0
-        try:
-            shown = float(value(limit, counts, greater_is_better=True))
-        except ValueError:
-            pass
-        return _line(rule.label, None, constraint.sense, shown, True)
+        with contextlib.suppress(ValueError):
+            shown = float(value(constraint.right, counts, greater_is_better=True))
+        return _line(rule.label, None, constraint.sense, shown)
     left = float(value(constraint.left, counts, greater_is_better=True))
     right = float(value(constraint.right, counts, greater_is_better=True))
-    return _line(rule.label, left, constraint.sense, right, False)
+    return _line(rule.label, left, constraint.sense, right)
 
 
 def _threshold_lines(
@@ -120,7 +119,7 @@ def _threshold_lines(
     limit = float(constraint.right.value)  # type: ignore[attr-defined]
     scoped = isinstance(rule, Scope) and rule.kind == "in_segment"
     return [
-        _line(rule.label, cut, constraint.sense, limit, False) | {"segment": segment}
+        _line(rule.label, cut, constraint.sense, limit) | {"segment": segment}
         for segment, cut in thresholds.items()
         if not scoped or segment == rule.key  # type: ignore[union-attr]
     ]
@@ -135,10 +134,10 @@ def _gap_line(rule: Scope, segment_counts: Mapping[Any, Confusion]) -> dict[str,
             values.append(float(value(rule.constraint.left, counts, greater_is_better=True)))
     limit = float(rule.constraint.right.value)  # type: ignore[attr-defined]
     if len(values) < 2:
-        return _line(rule.label, None, "<=", limit, True)
+        return _line(rule.label, None, "<=", limit)
     low, high = min(values), max(values)
     # infinite values are equal to each other
-    return _line(rule.label, 0.0 if low == high else high - low, "<=", limit, False)
+    return _line(rule.label, 0.0 if low == high else high - low, "<=", limit)
 
 
 def sensitivity(
@@ -175,7 +174,7 @@ def sensitivity(
         tp, fp, tn, fn, precision, recall, f1, the objective, the constraints' expressions, the
         extra ones, met, and rank with `top`.
     """
-    if top is not None and (not isinstance(top, (int, np.integer)) or top < 1):
+    if top is not None and not (isinstance(top, numbers.Integral) and top >= 1):
         raise ValueError(f"top={top!r}: give a whole number of at least 1, or None for all")
     extra = [as_metric(item) for item in expressions]
     parts = [
@@ -207,7 +206,11 @@ def _segment_table(
     counts = tables.counts(g)
     size = len(counts.tp)
 
-    def column(expr: Expr, greater: bool = True) -> np.ndarray:
+    def column(expr: Expr) -> np.ndarray:
+        try:
+            greater = direction(expr, None)
+        except ValueError:
+            greater = True
         return np.broadcast_to(value(expr, counts, greater_is_better=greater), (size,))
 
     reached = objective_values(objective, tables, g, greater_is_better=greater_is_better)
@@ -224,23 +227,18 @@ def _segment_table(
     table.setdefault(name_of(objective), reached)
     met = np.ones(size, bool)
     for rule in rules:
-        if isinstance(rule, Scope) and rule.kind == "in_segment" and segment_of(rule, tables) != g:
+        if _couples(rule):
             continue
-        if isinstance(rule, Scope) and (rule.kind == "max_gap" or isinstance(rule.key, str)):
-            if rule.kind in ("max_gap", "capacity"):
-                continue
         constraint = plain(rule)
-        met &= local_mask(constraint, tables, g)
-        if not isinstance(constraint.left, Threshold):
-            for side in (constraint.left, constraint.right):
-                if isinstance(side, Expr) and not hasattr(side, "value"):
-                    table.setdefault(name_of(side), column(side))
+        scoped = isinstance(rule, Scope) and rule.kind == "in_segment"
+        if not scoped or segment_of(rule, tables) == g:
+            met &= local_mask(constraint, tables, g)
+        # all segments show the same columns, whichever of them a rule is for
+        for side in (constraint.left, constraint.right):
+            if not isinstance(side, (Threshold, Number)):
+                table.setdefault(name_of(side), column(side))
     for expr in extra:
-        try:
-            greater = direction(expr, None)
-        except ValueError:
-            greater = True
-        table.setdefault(name_of(expr), column(expr, greater))
+        table.setdefault(name_of(expr), column(expr))
     table["met"] = met
     if top is None:
         return table
@@ -252,6 +250,13 @@ def _segment_table(
     tied = (ranked[1:] == ranked[:-1]) & (holds[1:] == holds[:-1])
     place[1:][tied] = 0
     return chosen | {"rank": np.maximum.accumulate(place)}
+
+
+def _couples(rule: Constraint | Scope) -> bool:
+    """Whether a rule says nothing of one segment by itself."""
+    if not isinstance(rule, Scope):
+        return False
+    return rule.kind == "max_gap" or (rule.kind == "capacity" and isinstance(rule.key, str))
 
 
 def cuts(tables: CandidateTables, g: int) -> np.ndarray:
@@ -274,7 +279,7 @@ def flagged_by_group(
     choice: np.ndarray,
     tables: CandidateTables,
 ) -> dict[str, dict[Any, float]]:
-    """Flagged rows per group under a choice, for each group column."""
+    """Count flagged rows per group under a choice, for each group column."""
     scale = float(tables.rows.scale)
     result = {}
     for capacities, name in zip(groups, names, strict=True):

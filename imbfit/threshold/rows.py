@@ -1,7 +1,7 @@
 """Expression to exact ratio of polynomials, and ratio to integer rows.
 
-The unknowns are the sums that a choice of thresholds decides: tp and pp, of rows and of each per-row
-column. The sums over all rows, ap and n, are known. ``metric >= c`` becomes
+The unknowns are the sums that a choice of thresholds decides: tp and pp, of rows and of each
+per-row column. The sums over all rows, ap and n, are known. ``metric >= c`` becomes
 
     metric - c = N / D,      N >= 0 wherever D > 0,
 
@@ -44,6 +44,7 @@ class Polynomial:
 
     @classmethod
     def constant(cls, value: Fraction | int) -> Polynomial:
+        """Make a polynomial of one number."""
         return cls({(): Fraction(value)})
 
     def __add__(self, other: Polynomial) -> Polynomial:
@@ -87,6 +88,7 @@ class Ratio:
 
     @staticmethod
     def of(value: Any) -> Ratio:
+        """Return a ratio as it is, and a number as one."""
         return value if isinstance(value, Ratio) else Ratio(Polynomial.constant(as_fraction(value)))
 
     def __add__(self, other: Any) -> Ratio:
@@ -102,7 +104,7 @@ class Ratio:
         return self + Ratio.of(other) * -1
 
     def __rsub__(self, other: Any) -> Ratio:
-        return Ratio.of(other) - self
+        return Ratio.of(other) + self * -1
 
     def __mul__(self, other: Any) -> Ratio:
         other = Ratio.of(other)
@@ -144,16 +146,18 @@ def as_fraction(value: Any) -> Fraction:
     exact = Fraction(str(value))
     if exact.denominator <= _LARGEST_DENOMINATOR or abs(exact.numerator) < 10**6:
         return exact
-    return exact.limit_denominator(int(_LARGEST_DENOMINATOR * max(1, 1 / abs(exact))))
+    largest = _LARGEST_DENOMINATOR * max(Fraction(1), 1 / abs(exact))
+    return exact.limit_denominator(int(largest))
 
 
 def _symbols(columns: Any) -> Confusion:
-    def of(column: str | None) -> list[Ratio]:
-        return [
+    def of(column: str | None, columns: Mapping[str, Confusion]) -> Confusion:
+        tp, pp, ap, n = (
             Ratio(Polynomial({((name, column),): Fraction(1)})) for name in ("tp", "pp", "ap", "n")
-        ]
+        )
+        return Confusion(tp, pp, ap, n, columns)
 
-    return Confusion(*of(None), {name: Confusion(*of(name)) for name in columns})
+    return of(None, {name: of(name, {}) for name in columns})
 
 
 def to_ratio(expr: Expr, columns: Any = ()) -> Ratio:
@@ -249,7 +253,7 @@ def sum_of(tables: CandidateTables, symbol: Symbol) -> np.ndarray:
 
 
 def sums_of(tables: CandidateTables, column: str | None) -> Sums:
-    """Sums of the rows, or of a per-row column."""
+    """Return the sums of the rows, or of a per-row column."""
     return tables.rows if column is None else tables.columns[column]
 
 

@@ -1,8 +1,8 @@
 """One segment: read every candidate off the table.
 
-With one segment a constraint is yes or no per candidate and the objective a number per candidate, so
-the best threshold is the first maximum over those allowed: any expression goes, and there is nothing
-to prove.
+With one segment a constraint is yes or no per candidate and the objective a number per candidate,
+so the best threshold is the first maximum over those allowed: any expression goes, and there is
+nothing to prove.
 """
 
 from __future__ import annotations
@@ -126,13 +126,14 @@ def _exact(
     def read(polynomial: Polynomial, candidate: int) -> Fraction:
         total = Fraction(0)
         for mono, coef in polynomial.terms.items():
+            term = coef
             for symbol in mono:
                 if symbol in known:
-                    coef *= known[symbol]
+                    term *= known[symbol]
                 else:
                     scale = sums_of(tables, symbol[1]).scale
-                    coef *= Fraction(int(sum_of(tables, symbol)[candidate])) / scale
-            total += coef
+                    term *= Fraction(int(sum_of(tables, symbol)[candidate])) / scale
+            total += term
         return total
 
     result = []
@@ -145,7 +146,7 @@ def _exact(
 
 
 def name_of(objective: Any) -> str:
-    """What reports call an objective."""
+    """Return what reports call an objective."""
     if isinstance(objective, Expr):
         return describe(objective)
     return str(getattr(objective, "__name__", type(objective).__name__))

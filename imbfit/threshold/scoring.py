@@ -1,13 +1,12 @@
 """Scores for the choice of thresholds: out of fold, pooled into one table.
 
-Thresholds averaged over folds meet no constraint exactly, and those tuned on rows that the model has
-seen meet it on the wrong scores. So each row is scored by a model that was fitted without it, all
-scores go into one table, and the thresholds are chosen on that.
+Thresholds averaged over folds meet no constraint exactly, and those tuned on rows that the model
+has seen meet it on the wrong scores. So each row is scored by a model that was fitted without it,
+all scores go into one table, and the thresholds are chosen on that.
 """
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +20,11 @@ from imbfit._labels import check_length, column_vector, first_rows
 from imbfit.threshold.frames import Layout, row_count, take_rows
 
 _METHODS = ("predict_proba", "decision_function")
-# Below this many scores in a fold, quantiles and shares say little about the scale.
-_FEWEST = 30
+# Rows of each class that every fold's model scores, to compare the models' scales.
+_SHARED = 300
+# With fewer rows a median and a deviation say little, and more models add little.
+_FEWEST_SHARED = 50
+_MOST_COMPARED = 20
 
 
 @dataclass(frozen=True)
@@ -96,13 +98,13 @@ class Response:
         return score
 
     def _ask(self, model: Any, X: Any) -> tuple[str, np.ndarray]:
-        assert isinstance(self.method, str)
-        names = _METHODS if self.method == "auto" else (self.method,)
+        names = _METHODS if self.method == "auto" else (str(self.method),)
         name = next((name for name in names if hasattr(model, name)), None)
         if name is None:
             raise ValueError(
                 f"{type(model).__name__} has no {' or '.join(names)}; thresholds need a score, so "
-                "choose another model or response_method, or pass a callable (estimator, X) -> score"
+                "choose another model or response_method, or pass a callable "
+                "(estimator, X) -> score"
             )
         raw = np.asarray(getattr(model, name)(X))
         known = getattr(model, "classes_", None)
@@ -149,34 +151,33 @@ class PooledScores:
         Their scores.
     fold : ndarray of int
         The fold that each score is from.
-    share : ndarray of float or None
-        What part of its row each score stands for; None where each row is scored once.
+    times : ndarray of int or None
+        How often each score's row is scored; None where each row is scored once.
     n_folds : int
         How many folds there are.
     n_left_out : int
         Rows that no fold tests.
     model : estimator or None
         The only fold's model.
+    shared : ndarray of float, shape (n_models, n_shared_rows)
+        Scores of the same rows by the models of several folds.
     """
 
     rows: np.ndarray
     score: np.ndarray
     fold: np.ndarray
-    share: np.ndarray | None
+    times: np.ndarray | None
     n_folds: int
     n_left_out: int
     model: Any
-
-    def own(self, fold: int) -> np.ndarray:
-        """Places of a fold's scores."""
-        return np.flatnonzero(self.fold == fold)
+    shared: np.ndarray
 
 
 def frozen_scores(model: Any, X: Any, response: Response) -> PooledScores:
     """Score every row once by a model that is not to be refitted."""
     rows = np.arange(row_count(X))
     fold = np.zeros(len(rows), np.intp)
-    return PooledScores(rows, response.score(model, X), fold, None, 1, 0, model)
+    return PooledScores(rows, response.score(model, X), fold, None, 1, 0, model, np.empty((1, 0)))
 
 
 def draw_splits(
@@ -205,7 +206,7 @@ def draw_splits(
     ValueError
         If a split is empty, or its training rows hold one class.
     """
-    if isinstance(cv, numbers.Real) and not isinstance(cv, numbers.Integral):
+    if isinstance(cv, (float, np.floating)):
         if not 0 < cv < 1:
             raise ValueError(
                 f"cv={cv!r}: a float is the share of rows to test on, between 0 and 1; for folds "
@@ -213,7 +214,7 @@ def draw_splits(
             )
         splitter: Any = StratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
     elif isinstance(cv, (str, bool)):
-        raise ValueError(
+        raise ValueError(  # noqa: TRY004
             f"cv={cv!r}: give an int, a float, a splitter, a list of splits, or 'prefit'"
         )
     else:
@@ -226,9 +227,9 @@ def draw_splits(
         labels = np.unique(y[train])
         if len(labels) < 2:
             raise ValueError(
-                f"the {len(train)} training rows of fold {fold} hold only the class {labels.tolist()[0]!r}, "
-                "so no model can be fitted; use fewer folds, a stratified splitter, or drop the "
-                "first folds of a time series"
+                f"the {len(train)} training rows of fold {fold} hold only the class "
+                f"{labels.tolist()[0]!r}, so no model can be fitted; use fewer folds, a stratified "
+                "splitter, or drop the first folds of a time series"
             )
         splits.append((train, test))
     return splits
@@ -277,10 +278,13 @@ def out_of_fold_scores(
     """
     visible = response.layout.inner(X)
     alone = len(splits) == 1
+    nothing = np.empty(0, np.intp)
+    shared = nothing if alone else _spread_rows(y)
     parts = Parallel(n_jobs=n_jobs)(
         delayed(_fit_and_score)(
-            estimator, visible, X, y, train, test, response, fit_params, alone,
-            (fold, len(splits)) if verbose else None,
+            estimator, visible, X, y, train, test,
+            shared if fold < _MOST_COMPARED else nothing,
+            response, fit_params, alone, (fold, len(splits)) if verbose else None,
         )
         for fold, (train, test) in enumerate(splits)
     )  # fmt: skip
@@ -290,13 +294,23 @@ def out_of_fold_scores(
     once = times.max() == 1
     return PooledScores(
         rows=rows,
-        score=np.concatenate([score for _, score in parts]),
+        score=np.concatenate([part[1] for part in parts]),
         fold=fold,
-        share=None if once else 1.0 / times[rows],
+        times=None if once else times[rows],
         n_folds=len(splits),
         n_left_out=int(np.count_nonzero(times == 0)),
         model=parts[0][0],
+        shared=np.array([part[2] for part in parts[:_MOST_COMPARED]]),
     )
+
+
+def _spread_rows(y: np.ndarray) -> np.ndarray:
+    """Return positions of some rows of each class, evenly spread."""
+    parts = []
+    for label in np.unique(y):
+        own = np.flatnonzero(y == label)
+        parts.append(own[np.linspace(0, len(own) - 1, min(len(own), _SHARED)).astype(np.intp)])
+    return np.concatenate(parts)
 
 
 def _fit_and_score(  # noqa: PLR0917
@@ -306,17 +320,19 @@ def _fit_and_score(  # noqa: PLR0917
     y: np.ndarray,
     train: np.ndarray,
     test: np.ndarray,
+    shared: np.ndarray,
     response: Response,
     fit_params: Mapping[str, Any],
     keep: bool,  # noqa: FBT001
     progress: tuple[int, int] | None,
-) -> tuple[Any, np.ndarray]:
+) -> tuple[Any, np.ndarray, np.ndarray]:
     model = clone(estimator)
     model.fit(take_rows(visible, train), y[train], **cut_params(fit_params, train, len(y)))
     score = response.score(model, take_rows(X, test), rows=test)
     if progress is not None:
         print(f"fold {progress[0] + 1}/{progress[1]}: {len(test)} rows scored")  # noqa: T201
-    return (model if keep else None), score
+    same = response.score(model, take_rows(X, shared), rows=shared) if len(shared) else np.empty(0)
+    return (model if keep else None), score, same
 
 
 def cut_params(params: Mapping[str, Any], rows: np.ndarray, n_rows: int) -> dict[str, Any]:
@@ -333,64 +349,39 @@ def _per_row(value: Any, n_rows: int) -> bool:
     return row_count(value) == n_rows
 
 
-def scale_difference(
-    pooled: PooledScores, flagged: np.ndarray, weight: np.ndarray | None = None
-) -> str | None:
-    """Say how the folds' scores differ in scale, or None where they do not.
+def scale_difference(shared: np.ndarray) -> str | None:
+    """Say how the models of the folds differ in scale, or None where they do not.
 
-    A pooled threshold supposes that a score means the same whichever fold's model gave it. That is
-    in doubt where a fold's scores lie elsewhere than the others' (medians more than two standard
-    deviations within folds apart), spread much wider (more than five times), or where the chosen
-    thresholds flag a share of a fold that chance does not explain (a factor of two and five
-    standard errors).
+    A pooled threshold supposes that a score means the same whichever fold's model gave it. All
+    models score the same rows, so that a difference is theirs and not that of the folds' rows. It
+    is told where medians lie two standard deviations apart, or where one model's scores
+    spread more than 2.5 times as wide as another's.
 
     Parameters
     ----------
-    pooled : PooledScores
-        Scores of all folds.
-    flagged : ndarray of bool
-        Which of them reach the chosen threshold.
-    weight : ndarray of float, default=None
-        Rows of weight 0 are left aside.
+    shared : ndarray of float, shape (n_models, n_rows)
+        Scores of the same rows by each fold's model.
 
     Returns
     -------
     str or None
     """
-    usable = np.isfinite(pooled.score)
-    if weight is not None:
-        usable &= weight > 0
-    parts = [np.flatnonzero(usable & (pooled.fold == fold)) for fold in range(pooled.n_folds)]
-    folds = [(fold, part) for fold, part in enumerate(parts) if len(part) >= _FEWEST]
-    if len(folds) < 2:
+    usable = shared[:, np.isfinite(shared).all(axis=0)]
+    if usable.shape[0] < 2 or usable.shape[1] < _FEWEST_SHARED:
         return None
-    trimmed = []
-    for _, part in folds:
-        score = pooled.score[part]
-        trimmed.append(np.clip(score, *np.quantile(score, [0.001, 0.999])))
-    spread = np.array([score.std() for score in trimmed])
-    middle = np.array([np.median(score) for score in trimmed])
+    ends = np.quantile(usable, [0.01, 0.99], axis=1)[:, :, np.newaxis]
+    spread = np.clip(usable, *ends).std(axis=1)
+    middle = np.median(usable, axis=1)
     low, high = int(middle.argmin()), int(middle.argmax())
-    if middle[high] - middle[low] > 2 * spread.mean() > 0:
+    if middle[high] - middle[low] > 2 * spread.mean():
         return (
-            f"the median score is {middle[low]:.4g} in fold {folds[low][0]} and {middle[high]:.4g} "
-            f"in fold {folds[high][0]}"
+            f"the median score of the same rows is {middle[low]:.4g} by the model of fold {low} "
+            f"and {middle[high]:.4g} by that of fold {high}"
         )
     narrow, wide = int(spread.argmin()), int(spread.argmax())
-    if spread[wide] > 5 * spread[narrow]:
+    if spread[wide] > 2.5 * spread[narrow]:
         return (
-            f"the standard deviation of scores is {spread[narrow]:.4g} in fold {folds[narrow][0]} "
-            f"and {spread[wide]:.4g} in fold {folds[wide][0]}"
-        )
-    hits = np.array([np.count_nonzero(flagged[part]) for _, part in folds])
-    sizes = np.array([len(part) for _, part in folds])
-    share, whole = hits / sizes, hits.sum() / sizes.sum()
-    error = np.sqrt(np.maximum(whole * (1 - whole) / sizes, 1e-300))
-    low, high = int(share.argmin()), int(share.argmax())
-    odd = np.abs(share - whole) > 5 * error
-    if (odd[low] or odd[high]) and share[high] > 2 * share[low]:
-        return (
-            f"the chosen thresholds flag {share[low]:.4g} of fold {folds[low][0]} and "
-            f"{share[high]:.4g} of fold {folds[high][0]}"
+            f"the standard deviation of scores of the same rows is {spread[narrow]:.4g} by the "
+            f"model of fold {narrow} and {spread[wide]:.4g} by that of fold {wide}"
         )
     return None

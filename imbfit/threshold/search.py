@@ -22,7 +22,7 @@ from imbfit._labels import (
 )
 from imbfit.confusion import Confusion
 from imbfit.exceptions import InfeasibleConstraints, SearchWarning
-from imbfit.expressions import Constraint, Expr, Scope, columns_of
+from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
 from imbfit.metrics import as_metric, as_rules, direction, value
 from imbfit.threshold.conflict import explain, least_violation
 from imbfit.threshold.objectives import Outcome, Search, maximise
@@ -30,7 +30,7 @@ from imbfit.threshold.region import build_region, threshold_bounds
 from imbfit.threshold.report import constraint_report, flagged_by_group, sensitivity
 from imbfit.threshold.scan import name_of, objective_values, scan
 from imbfit.threshold.segments import encode_segments
-from imbfit.threshold.table import CandidateTables, build_tables
+from imbfit.threshold.table import CandidateTables, Sums, build_tables
 
 __all__ = ["ThresholdSearch", "search_table", "search_thresholds"]
 
@@ -42,7 +42,7 @@ _ROUNDING = 1e-9
 class ThresholdSearch:
     """The best thresholds, with their proof.
 
-    Attributes
+    Parameters
     ----------
     thresholds : dict
         Segment to threshold: +inf flags nobody, -inf everybody. The one key is None where there
@@ -263,18 +263,36 @@ def search_table(
         ``tn``; ``segment`` where there are several; and the four sums of each per-row column, named
         ``tp[amount]`` and so on. Lines of a segment must describe the same rows. Nobody and
         everybody are added where they are missing.
-    objective, greater_is_better, constraints, infeasible, time_limit, random_state, verbose
-        See :func:`search_thresholds`.
+    objective : Expr, str or callable, default="f1"
+        What is optimised, see :func:`search_thresholds`.
+    greater_is_better : bool, default=None
+        Its direction.
+    constraints : constraint, text, or list of them
+        What must hold.
+    infeasible : {"raise", "least_violation"}, default="raise"
+        What to do where no choice meets all constraints.
+    time_limit : float, default=60
+        Seconds for the search; None for no limit.
+    random_state : int, default=None
+        Seed of CP-SAT, where it is needed.
+    verbose : int, default=0
+        Print progress.
 
     Returns
     -------
     ThresholdSearch
+        Thresholds, value, bound and reports, counted on the table.
 
     Examples
     --------
     >>> from imbfit import search_table
-    >>> table = {"threshold": [0.05, 0.35, 0.71], "tp": [48, 40, 30], "fp": [15, 5, 2],
-    ...          "fn": [2, 10, 20], "tn": [85, 95, 98]}
+    >>> table = {
+    ...     "threshold": [0.05, 0.35, 0.71],
+    ...     "tp": [48, 40, 30],
+    ...     "fp": [15, 5, 2],
+    ...     "fn": [2, 10, 20],
+    ...     "tn": [85, 95, 98],
+    ... }
     >>> search_table(table, objective="cost(fp=2, fn=8)").threshold
     0.05
     """
@@ -288,7 +306,7 @@ def search_table(
     if missing:
         raise ValueError(
             f"the table has no sums of {sorted(missing)}; add the columns "
-            + ", ".join(f"{cell}[{sorted(missing)[0]}]" for cell in ("tp", "fp", "fn", "tn"))
+            + ", ".join(f"{cell}[{min(missing)}]" for cell in ("tp", "fp", "fn", "tn"))
         )
     search = _search(tables, started, time_limit, random_state, verbose)
     return run(goal, greater, rules, search, infeasible=infeasible)
@@ -402,10 +420,12 @@ def _grid(thresholds: Any, score: np.ndarray) -> np.ndarray | None:
     if isinstance(thresholds, str):
         _check_choice("thresholds", thresholds, ("all",))
         return None
-    if isinstance(thresholds, numbers.Integral) and not isinstance(thresholds, bool):
+    if is_number(thresholds) and thresholds == int(thresholds):
         if thresholds < 1:
             raise ValueError(f"thresholds={thresholds}: at least 1 is needed")
         finite = score[np.isfinite(score)]
+        if len(finite) == 0:
+            return finite
         return np.linspace(finite.min(), finite.max(), int(thresholds))
     grid = np.asarray(thresholds)
     if grid.ndim != 1 or grid.dtype.kind not in "iuf" or not len(grid):
@@ -427,14 +447,13 @@ def _search(
     random_state: Any,
     verbose: int,
 ) -> Search:
-    if time_limit is not None and (
-        isinstance(time_limit, bool)
-        or not isinstance(time_limit, numbers.Real)
-        or not time_limit > 0
-    ):
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
         raise ValueError(f"time_limit={time_limit!r}: give seconds above 0, or None for no limit")
-    seed = 0 if random_state is None else int(np.random.RandomState(random_state).randint(2**31)) \
-        if isinstance(random_state, numbers.Integral) else int(random_state.randint(2**31))
+    seed = 0
+    if random_state is not None:
+        own = hasattr(random_state, "randint")
+        source = random_state if own else np.random.RandomState(random_state)
+        seed = int(source.randint(2**31 - 1))
     deadline = np.inf if time_limit is None else started + float(time_limit)
     return Search(tables, deadline, seed, verbose)
 
@@ -564,17 +583,16 @@ def _at(tables: CandidateTables, g: int, choice: np.ndarray) -> Confusion:
     def pick(c: Confusion) -> Confusion:
         cells = (np.broadcast_to(getattr(c, cell), counts.tp.shape)[at] for cell in _CELLS)
         columns = {name: pick(column) for name, column in c.columns.items()}
-        return Confusion.from_cells(*map(float, cells), columns)
+        tp, fp, fn, tn = map(float, cells)
+        return Confusion.from_cells(tp, fp, fn, tn, columns)
 
     return pick(counts)
 
 
 def _add_up(parts: list[Confusion]) -> Confusion:
-    columns = {
-        name: _add_up([part.columns[name] for part in parts]) for name in parts[0].columns
-    }
-    cells = (math.fsum(getattr(part, cell) for part in parts) for cell in _CELLS)
-    return Confusion.from_cells(*cells, columns)
+    columns = {name: _add_up([part.columns[name] for part in parts]) for name in parts[0].columns}
+    tp, fp, fn, tn = (math.fsum(getattr(part, cell) for part in parts) for cell in _CELLS)
+    return Confusion.from_cells(tp, fp, fn, tn, columns)
 
 
 def _settle(found: ThresholdSearch) -> ThresholdSearch:
@@ -598,12 +616,12 @@ def _settle(found: ThresholdSearch) -> ThresholdSearch:
 
 
 def _lost(found: ThresholdSearch, counts: Confusion) -> float:
-    """What rounding weights and amounts to integers may have cost the objective.
+    """Bound what rounding weights and amounts to integers may have cost the objective.
 
     Each sum may be off by its error, for the choice and for the one that it was preferred to, and
     the objective by as much times its slope; twice that leaves room for slopes that differ.
     """
-    sources = {None: found.tables.rows, **found.tables.columns}
+    sources: dict[str | None, Sums] = {None: found.tables.rows, **found.tables.columns}
     lost = 0.0
     for name, sums in sources.items():
         if not sums.error:
@@ -620,7 +638,7 @@ def _lost(found: ThresholdSearch, counts: Confusion) -> float:
 
 
 def _replaced(counts: Confusion, name: str | None, cells: list[float]) -> Confusion:
-    """Counts with other cells of the rows, or of one column."""
+    """Return counts with other cells of the rows, or of one column."""
     if name is None:
         return Confusion.from_cells(cells[0], cells[1], cells[2], cells[3], counts.columns)
     column = Confusion.from_cells(cells[0], cells[1], cells[2], cells[3])

@@ -14,7 +14,7 @@ _WIDEST = 1_000_000
 def encode_segments(
     segments: Any, rows: int, *, what: str = "segments"
 ) -> tuple[np.ndarray | None, tuple[Any, ...]]:
-    """Number the segments in sorted order.
+    """Give each segment a number, in sorted order.
 
     Parameters
     ----------
@@ -56,13 +56,16 @@ def encode_segments(
         keys = []
         for number in found.tolist():
             key = []
+            rest = number
             for _, names in reversed(parts):
-                number, at = divmod(number, len(names))
+                rest, at = divmod(rest, len(names))
                 key.append(names[at])
             keys.append(tuple(reversed(key)))
         return codes.reshape(-1), tuple(keys)
     if array.ndim != 1:
-        raise ValueError(f"{what} has shape {array.shape}; one value or one tuple per row is needed")
+        raise ValueError(
+            f"{what} has shape {array.shape}; one value or one tuple per row is needed"
+        )
     check_length(array, rows, what)
     missing = _missing(array)
     if missing is not None and missing.any():
@@ -74,7 +77,9 @@ def encode_segments(
         low, high = int(array.min()), int(array.max())
         if high - low < _WIDEST:
             # counting beats sorting for whole numbers close together
-            shifted = array.astype(np.int64) - low
+            # unsigned numbers may be beyond int64, differences of short signed ones beyond theirs
+            wide = array if array.dtype.kind == "u" else array.astype(np.int64)
+            shifted = (wide - wide.min()).astype(np.int64)
             present = np.bincount(shifted) > 0
             names = tuple(int(v) + low for v in np.flatnonzero(present))
             return (np.cumsum(present) - 1)[shifted], names
@@ -97,9 +102,9 @@ def _as_array(segments: Any) -> np.ndarray:
 
 def _missing(array: np.ndarray) -> np.ndarray | None:
     if array.dtype.kind == "f":
-        return np.isnan(array)
+        return np.asarray(np.isnan(array))
     if array.dtype.kind in "mM":
-        return np.isnat(array)
+        return np.asarray(np.isnat(array))
     if array.dtype.kind == "O":
         # NaN of any kind differs from itself; pandas' NA has no truth value
         return np.fromiter((v is None or _differs(v) for v in array), bool, len(array))

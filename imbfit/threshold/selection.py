@@ -8,9 +8,9 @@ With multipliers m >= 0 every choice obeys (Geoffrion's Lagrangian relaxation)
     sum_g v[j_g]  =  U - sum_g r[j_g] - m . (b - sum_g a[j_g]),
     U = m . b + sum_g max_j (v - m . a)[j],      r = that maximum - (v - m . a)  >= 0,
 
-so U bounds the optimum, and a candidate whose reduced cost r exceeds U minus the value of a choice at
-hand is in no better choice. A dynamic program over the few candidates left is exact; CP-SAT takes over
-where it grows too large.
+so U bounds the optimum, and a candidate whose reduced cost r exceeds U minus the value of a choice
+at hand is in no better choice. A dynamic program over the few candidates left is exact; CP-SAT
+takes over where it grows too large.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def select(
         position = np.minimum(position, len(kept) - 1)
         # a dominated hint is dropped: something at least as good will be found
         hint = position if (kept[position] == hint).all() else None
-    answer = _select(small, deadline, seed, hint, target, enough)
+    answer = _select(small, hint, _Ask(deadline, seed, target, enough))
     if answer.choice is None:
         return answer
     return replace(answer, choice=kept[answer.choice])
@@ -179,14 +179,17 @@ def _undominated(problem: Selection) -> tuple[np.ndarray, Selection]:
     )
 
 
-def _select(
-    problem: Selection,
-    deadline: float,
-    seed: int,
-    hint: np.ndarray | None,
-    target: float,
-    enough: float,
-) -> Answer:
+@dataclass(frozen=True)
+class _Ask:
+    """What a caller of :func:`select` wants."""
+
+    deadline: float
+    seed: int
+    target: float
+    enough: float
+
+
+def _select(problem: Selection, hint: np.ndarray | None, ask: _Ask) -> Answer:
     best = _argmax(problem, problem.value)
     if _feasible(problem, best):
         if not problem.error:
@@ -198,7 +201,7 @@ def _select(
     elif len(problem.usage) == 1:
         multipliers, known = _one_multiplier(problem)
     else:
-        found = _multipliers(problem, deadline)
+        found = _multipliers(problem, ask.deadline)
         if found is None:
             return INFEASIBLE
         multipliers, known = found
@@ -207,9 +210,9 @@ def _select(
     incumbent = _best_feasible(problem, known)
     if incumbent is not None:
         value = total(problem, incumbent)
-        if value >= enough:
+        if value >= ask.enough:
             return Answer(incumbent, value, np.inf, "feasible")
-    return _close(problem, multipliers, incumbent, deadline, seed, target, enough)
+    return _close(problem, multipliers, incumbent, ask)
 
 
 def _argmax(problem: Selection, score: np.ndarray) -> np.ndarray:
@@ -306,13 +309,11 @@ def _walk(problem: Selection, high: np.ndarray, low: np.ndarray) -> np.ndarray:
     return choice
 
 
-def _multipliers(
-    problem: Selection, deadline: float
-) -> tuple[np.ndarray, list[np.ndarray]] | None:
+def _multipliers(problem: Selection, deadline: float) -> tuple[np.ndarray, list[np.ndarray]] | None:
     """Multipliers of several rows, from the linear relaxation by column generation.
 
-    Only a few corners of each segment's hull enter the program; a trial vector of multipliers brings
-    in each segment's best candidate under it, until none is missing. None: no fractional choice
+    Only a few corners of each segment's hull enter the program; a trial vector of multipliers
+    brings in each segment's best candidate under it, until none is missing. None: no fractional choice
     meets the rows, so no choice does.
     """
     n_segments, n_rows = problem.n_segments, len(problem.limits)
@@ -403,8 +404,8 @@ def _best_feasible(problem: Selection, known: list[np.ndarray]) -> np.ndarray | 
         (choice for choice in known if _feasible(problem, choice)),
         key=lambda choice: -problem.value[choice].sum(),
     )
-    for choice in ranked[:3]:
-        choice = _fill(problem, choice)
+    for start in ranked[:3]:
+        choice = _fill(problem, start)
         value = problem.value[choice].sum()
         if value > best_value:
             best, best_value = choice, value
@@ -428,16 +429,42 @@ def _fill(problem: Selection, choice: np.ndarray) -> np.ndarray:
     return choice
 
 
-def _close(
-    problem: Selection,
-    multipliers: np.ndarray,
-    incumbent: np.ndarray | None,
-    deadline: float,
-    seed: int,
-    target: float,
-    enough: float,
-) -> Answer:
-    """Reduce by the bound, then prove by the dynamic program or by CP-SAT."""
+@dataclass(frozen=True)
+class _Reduction:
+    """A problem with what its multipliers say.
+
+    Attributes
+    ----------
+    reduced : ndarray of float
+        Reduced costs.
+    bound : float
+        No choice is worth more.
+    blur : float
+        What the floats may be off by.
+    """
+
+    problem: Selection
+    multipliers: np.ndarray
+    reduced: np.ndarray
+    bound: float
+    blur: float
+
+    def core(self, room: float) -> tuple[np.ndarray, Core]:
+        """Keep the candidates that lose no more than `room` against the bound."""
+        problem = self.problem
+        alive = np.flatnonzero(self.reduced <= room)
+        value: Any = problem.exact(alive)
+        return alive, Core(
+            starts=np.searchsorted(alive, problem.starts),
+            value=value,
+            reduced=np.maximum(0.0, self.reduced[alive]),
+            usage=[row[alive] for row in problem.usage],
+            limits=problem.limits,
+            multipliers=self.multipliers,
+        )
+
+
+def _reduce(problem: Selection, multipliers: np.ndarray) -> _Reduction:
     limits = np.array([float(b) for b in problem.limits])
     priced = problem.value.copy()
     size = np.abs(problem.value)
@@ -452,75 +479,79 @@ def _close(
     blur = rounding * (largest + float(np.abs(multipliers * limits).sum()))
     blur += problem.error * 2 * problem.n_segments
     bound = float(multipliers @ limits + best.sum()) + blur
-    first_bound = bound
     reduced = np.repeat(best, np.diff(problem.starts)) - priced
-    worth = total(problem, incumbent) if incumbent is not None else None
+    return _Reduction(problem, multipliers, reduced, bound, blur)
+
+
+# A choice with its exact value.
+_Known = tuple[np.ndarray, int]
+
+
+def _better(problem: Selection, known: _Known | None, choice: np.ndarray | None) -> _Known | None:
+    if choice is None:
+        return known
+    value = total(problem, choice)
+    return (choice, value) if known is None or value > known[1] else known
+
+
+def _wanted(known: _Known | None, target: float) -> float:
+    """What a choice must be worth to be of use; whole numbers are better by one at least."""
+    return max(-np.inf if known is None else float(known[1]) + 1, target)
+
+
+def _close(
+    problem: Selection, multipliers: np.ndarray, incumbent: np.ndarray | None, ask: _Ask
+) -> Answer:
+    """Reduce by the bound, then prove by the dynamic program or by CP-SAT."""
+    reduction = _reduce(problem, multipliers)
+    known = _better(problem, None, incumbent)
+    bound = reduction.bound
     for states in (_FIRST_STATES, _CORE_STATES):
-        # values are whole numbers, so anything better is better by one at least
-        wanted = max(float(worth) + 1 if worth is not None else -np.inf, target)
+        wanted = _wanted(known, ask.target)
         if wanted > bound:
             break
-        room = first_bound - wanted + blur
-        alive = np.flatnonzero(reduced <= room)
-        core = _core(problem, alive, reduced, multipliers)
-        found = best_choice(core, room=room, states=states, deadline=deadline)
-        if found.choice is not None:
-            choice = alive[found.choice]
-            value = total(problem, choice)
-            if worth is None or value > worth:
-                incumbent, worth = choice, value
-            if value >= enough:
-                return Answer(choice, value, np.inf, "feasible")
+        room = reduction.bound - wanted + reduction.blur
+        alive, core = reduction.core(room)
+        found = best_choice(core, room=room, states=states, deadline=ask.deadline)
+        known = _better(problem, known, None if found.choice is None else alive[found.choice])
+        if known is not None and known[1] >= ask.enough:
+            return Answer(known[0], known[1], np.inf, "feasible")
         if found.complete:
-            if incumbent is None or (target > -np.inf and not worth > target):
-                return Answer(None, 0, min(bound, target), "infeasible")
-            assert worth is not None
-            return Answer(incumbent, worth, float(worth), "optimal")
+            if known is None or not known[1] > ask.target:
+                return Answer(None, 0, min(bound, ask.target), "infeasible")
+            return Answer(known[0], known[1], float(known[1]), "optimal")
         # what the program dropped is worth at most this much
-        floor = float(worth) if worth is not None else -np.inf
-        bound = min(bound, max(first_bound - found.least_dropped, floor, target) + blur)
-        if time.monotonic() > deadline:
+        floor = -np.inf if known is None else float(known[1])
+        dropped = reduction.bound - found.least_dropped
+        bound = min(bound, max(dropped, floor, ask.target) + reduction.blur)
+        if time.monotonic() > ask.deadline:
             break
-    if worth is not None and worth + 1 > bound and worth > target:
-        return Answer(incumbent, worth, float(worth), "optimal")
-    wanted = max(float(worth) + 1 if worth is not None else -np.inf, target)
-    if wanted > bound:
+    if known is not None and known[1] + 1 > bound and known[1] > ask.target:
+        return Answer(known[0], known[1], float(known[1]), "optimal")
+    if _wanted(known, ask.target) > bound:
         return Answer(None, 0, bound, "infeasible")
+    return _by_solver(reduction, known, bound, ask)
+
+
+def _by_solver(reduction: _Reduction, known: _Known | None, bound: float, ask: _Ask) -> Answer:
+    """Let CP-SAT choose among the candidates that may be in a better choice."""
     # the bound may have come down since, but reduced costs are measured from the first one
-    alive = np.flatnonzero(reduced <= first_bound - wanted + blur)
-    core = _core(problem, alive, reduced, multipliers)
+    room = reduction.bound - _wanted(known, ask.target) + reduction.blur
+    alive, core = reduction.core(room)
     start = None
-    if incumbent is not None and np.isin(incumbent, alive).all():
-        start = np.searchsorted(alive, incumbent)
-    found_, proven_bound, status = solve_core(
-        core, hint=start, bound=bound, deadline=deadline, seed=seed
+    if known is not None and np.isin(known[0], alive).all():
+        start = np.searchsorted(alive, known[0])
+    picked, proven_bound, status = solve_core(
+        core, hint=start, bound=bound, deadline=ask.deadline, seed=ask.seed
     )
-    if found_ is not None:
-        choice = alive[found_]
-        value = total(problem, choice)
-        if worth is None or value > worth:
-            incumbent, worth = choice, value
-    if incumbent is None:
+    known = _better(reduction.problem, known, None if picked is None else alive[picked])
+    if known is None:
         if status == "infeasible":
             return INFEASIBLE
         return Answer(None, 0, min(bound, proven_bound), "unknown")
-    assert worth is not None
+    choice, worth = known
     if status in ("optimal", "infeasible"):
         # the candidates left out are in no better choice
-        return Answer(incumbent, worth, float(worth), "optimal")
+        return Answer(choice, worth, float(worth), "optimal")
     bound = max(float(worth), min(bound, proven_bound))
-    return Answer(incumbent, worth, bound, "optimal" if bound < worth + 1 else "feasible")
-
-
-def _core(
-    problem: Selection, alive: np.ndarray, reduced: np.ndarray, multipliers: np.ndarray
-) -> Core:
-    value: Any = problem.exact(alive)
-    return Core(
-        starts=np.searchsorted(alive, problem.starts),
-        value=value,
-        reduced=np.maximum(0.0, reduced[alive]),
-        usage=[row[alive] for row in problem.usage],
-        limits=problem.limits,
-        multipliers=multipliers,
-    )
+    return Answer(choice, worth, bound, "optimal" if bound < worth + 1 else "feasible")

@@ -108,17 +108,17 @@ class CandidateTables:
         def real(sums: Sums, columns: Mapping[str, Confusion]) -> Confusion:
             tp, pp, ap, n = sums.tp[own], sums.pp[own], sums.ap[g], sums.n[g]
             if sums.scale == 1:
-                return Confusion(*(np.asarray(x, float) for x in (tp, pp, ap, n)), columns)
+                tp, pp, ap, n = (np.asarray(x, float) for x in (tp, pp, ap, n))
+                return Confusion(tp, pp, ap, n, columns)
             # cells are divided one by one: differences of quotients would miss exact zeros
             scale = float(sums.scale)
-            cells = (tp, pp - tp, ap - tp, n - pp - (ap - tp))
-            return Confusion.from_cells(*(cell / scale for cell in cells), columns)
+            fp, fn = pp - tp, ap - tp
+            tn = n - pp - fn
+            return Confusion.from_cells(tp / scale, fp / scale, fn / scale, tn / scale, columns)
 
         return real(self.rows, {name: real(sums, {}) for name, sums in self.columns.items()})
 
-    def cut(
-        self, candidate: int, *, lowest: float = -np.inf, highest: float = np.inf
-    ) -> float:
+    def cut(self, candidate: int, *, lowest: float = -np.inf, highest: float = np.inf) -> float:
         """Threshold of a candidate, strictly between neighbouring scores where floats allow it.
 
         Parameters
@@ -217,10 +217,7 @@ def build_tables(
     above[slots] = layout.at_ends(sorted_score)
 
     truth = positive[order]
-    if weight is None:
-        rows = layout.count(truth)
-    else:
-        rows = layout.sums(weight[order], truth)
+    rows = layout.count(truth) if weight is None else layout.sums(weight[order], truth)
     tables = CandidateTables(
         segments=tuple(segment_names),
         starts=starts,
@@ -267,7 +264,7 @@ class _Layout:
         return Sums(tp, pp, ap, n, scale, error)
 
     def _spread(self, running: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Running sums over all rows to sums per candidate and totals per segment."""
+        """Turn running sums over all rows into sums per candidate and totals per segment."""
         at_edges = np.concatenate([[0], running])[self.edges] if len(self.edges) > 2 else None
         spread = np.zeros(self.starts[-1], np.int64)
         if at_edges is None:
