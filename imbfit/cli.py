@@ -29,7 +29,7 @@ from imbfit._labels import amount_columns, row_weights
 from imbfit.confusion import Confusion
 from imbfit.datasets import make_rare_events
 from imbfit.displays import ThresholdDisplay, figure_size
-from imbfit.exceptions import InfeasibleConstraints
+from imbfit.exceptions import InfeasibleConstraints, ScoreScaleWarning, SearchWarning
 from imbfit.expressions import Expr, Scope, columns_of, describe
 from imbfit.metrics import as_metric, as_rules, direction, precision, recall, value
 from imbfit.threshold.search import ThresholdSearch, search_thresholds
@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _check_packages()
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+            for category in (SearchWarning, ScoreScaleWarning):
+                warnings.simplefilter("always", category)
             try:
                 return int(arguments.run(arguments))
             finally:
@@ -91,10 +92,9 @@ def _complain(command: str, message: str, kind: str = "error") -> None:
 
 
 def _pass_on(caught: Iterable[warnings.WarningMessage], command: str) -> None:
-    """Show our own warnings without the file and line that a library would print."""
+    """Show warnings without the file and line that a library would print."""
     for warning in caught:
-        if warning.category.__module__.startswith("imbfit"):
-            _complain(command, _in_words_of_the_command(str(warning.message)), "warning")
+        _complain(command, _in_words_of_the_command(str(warning.message)), "warning")
 
 
 def _in_words_of_the_command(message: str) -> str:
@@ -1367,7 +1367,7 @@ def _cuts(
         mixed = mixed * (len(words.words) + 1) + words.codes + 1
     distinct, code = np.unique(mixed, return_inverse=True)
     keys = [_unmixed(int(number), read) for number in distinct]
-    strange = [key for key in keys if key not in chosen.thresholds]
+    strange = sorted((key for key in keys if key not in chosen.thresholds), key=_sort_key)
     if strange and unknown is None:
         rows = np.isin(code, [keys.index(key) for key in strange])
         raise BadInput(_unknown_message(strange, rows, chosen, file))
@@ -1626,3 +1626,7 @@ def _tell_before_and_after(later: Any, rules: Mapping[str, np.ndarray]) -> None:
         "than the threshold 0.5. The rules were made to hold\n"
         "  on the earlier days; on later ones they hold about as well as the days are alike."
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

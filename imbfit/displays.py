@@ -235,12 +235,10 @@ class ThresholdDisplay:
         )
         found = estimator.search_
         thresholds = dict(estimator.thresholds_)
-        unknown = [name for name in tables.segments if name not in thresholds]
-        if unknown:
-            policy = estimator.unknown_segment
-            thresholds |= dict.fromkeys(
-                unknown, math.inf if isinstance(policy, str) else float(policy)
-            )
+        policy = estimator.unknown_segment
+        if not (isinstance(policy, str) and policy == "raise"):
+            other = math.inf if isinstance(policy, str) else float(policy)
+            thresholds = dict.fromkeys(tables.segments, other) | thresholds
         display = cls(
             tables=tables,
             thresholds=thresholds,

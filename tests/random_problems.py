@@ -215,6 +215,8 @@ def constraints(rng, rows, segment, n_segments):
         lambda: each_segment(pp >= 1),
         lambda: each_segment(fp["a"] <= 5),
         lambda: each_segment(tp["a"] / pp >= 1),
+        lambda: each_segment(fp / tp <= 1.5),
+        lambda: each_segment(fp / tp >= 0.2),
         lambda: each_segment(gmean >= 0.1),
         lambda: each_segment(mcc >= 0.05),
         lambda: each_segment(markedness >= 0),

@@ -223,7 +223,8 @@ def test_money_and_shares_have_an_axis_each():
     assert display.ax_.get_ylabel() == 'fn["amount"]'
     assert lines["recall"].axes.get_ylabel() == "precision, recall"
     low, high = lines["recall"].axes.get_ylim()
-    assert low <= 0 < 1 <= high
+    assert low <= 0
+    assert high >= 1
     assert display.feasible_ == [None]  # without constraints there is nothing to tell apart
 
 
@@ -353,7 +354,7 @@ def test_panels_divide_the_place_of_an_axes():
         assert box.x0 <= ax.get_position().x0
         assert ax.get_position().x1 <= box.x1 + 1e-9
     free = plt.figure().add_axes((0, 0, 1, 1))
-    with pytest.raises(ValueError, match="this Axes is none; make it by plt.subplots"):
+    with pytest.raises(ValueError, match=r"this Axes is none; make it by plt\.subplots"):
         ThresholdDisplay.from_predictions(
             rows["y"], rows["score"], segments=rows["segment"], ax=free
         )
@@ -415,7 +416,7 @@ def test_ready_tables_are_points_of_a_grid():
 def test_vectorised_functions_can_be_drawn():
     rows = scored(1)
 
-    def hits(tp, fp, fn, tn):
+    def hits(tp, fp, fn, tn):  # noqa: ARG001  the signature is fixed
         return tp - 0.5 * fp
 
     display = ThresholdDisplay.from_predictions(
@@ -475,6 +476,22 @@ def test_from_estimator_on_its_own_rows_is_its_search():
     assert half.objective_value == pytest.approx(expected)
 
 
+def test_from_estimator_treats_unknown_segments_as_predict_does():
+    from imbfit.threshold.classifier import OTLPThresholdClassifier
+
+    cards, frame = frauds()
+    model = OTLPThresholdClassifier(
+        LogisticRegression(), cv=2, segments="segment", estimator_columns=cards.feature_names
+    ).fit(frame, cards.y)
+    new = frame.assign(segment=np.where(np.arange(len(frame)) % 3 == 0, "new", frame.segment))
+    with pytest.raises(ValueError, match="no threshold is given for the segment 'new'"):
+        ThresholdDisplay.from_estimator(model, new, cards.y)
+    for policy in ("negative", 0.3):
+        model.set_params(unknown_segment=policy)
+        display = ThresholdDisplay.from_estimator(model, new, cards.y)
+        assert display.objective_value == pytest.approx(f1(cards.y, model.predict(new)))
+
+
 def test_from_estimator_takes_a_pipeline_that_ends_in_one():
     from imbfit.threshold.classifier import OTLPThresholdClassifier
 
@@ -487,7 +504,9 @@ def test_from_estimator_takes_a_pipeline_that_ends_in_one():
 
 def test_from_estimator_refuses_a_model_without_thresholds():
     inner = DummyClassifier().fit([[0], [1]], [0, 1])
-    with pytest.raises(TypeError, match="draws a fitted OTLPThresholdClassifier.*from_predictions"):
+    with pytest.raises(
+        TypeError, match=r"draws a fitted OTLPThresholdClassifier.*from_predictions"
+    ):
         ThresholdDisplay.from_estimator(inner, [[0], [1]], [0, 1])
 
 
@@ -525,4 +544,4 @@ def test_pictures_do_not_depend_on_the_order_of_rows():
     order = np.random.default_rng(0).permutation(150)
     one = ThresholdDisplay.from_predictions(rows["y"], rows["score"], view="all")
     two = ThresholdDisplay.from_predictions(rows["y"][order], rows["score"][order], view="all")
-    np.testing.assert_array_equal(one.lines_[0]["f1"].get_xydata(), two.lines_[0]["f1"].get_xydata())
+    np.testing.assert_array_equal(*(display.lines_[0]["f1"].get_xydata() for display in (one, two)))

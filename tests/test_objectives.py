@@ -164,7 +164,7 @@ def test_no_better_choice_is_left_out_of_the_open_parts(kind):
         level = float(rng.uniform(-0.3 if kind is _Mcc else 0, 0.9))
         p, height = _line(curve, level, first, last)
         reach = height + float(rng.exponential(2.0**20))
-        parts = _open_parts(curve, level, first, last, p, reach)
+        parts = _open_parts(curve, level, (first, last), p, reach)
         inside = {x for start, stop in parts for x in range(start, stop + 1)}
         assert inside <= set(range(first, last + 1))
         assert all((start, stop) != (first, last) for start, stop in parts)

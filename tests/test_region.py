@@ -1,5 +1,6 @@
 """Constraints to crossed-out candidates, rows, groups and gaps."""
 
+import dataclasses
 import itertools
 from fractions import Fraction
 
@@ -26,7 +27,14 @@ from imbfit.metrics import (
     tn,
     tp,
 )
-from imbfit.threshold.region import build_region, local_mask, plain, segment_of, threshold_bounds
+from imbfit.threshold.region import (
+    _short_row,
+    build_region,
+    local_mask,
+    plain,
+    segment_of,
+    threshold_bounds,
+)
 from imbfit.threshold.table import build_tables
 
 
@@ -168,6 +176,47 @@ def test_rows_beyond_64_bits_are_shortened_and_limits_clamped():
     assert least <= low.limit <= most
     row = high.rows[0]
     assert int(np.minimum.reduceat(row.usage, tables.starts[:-1]).sum()) > row.limit
+
+
+def test_a_short_row_keeps_the_choices_at_its_limit():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        p = problem(seed, groups=3, rules=0)
+        tables = tables_of(p)
+        usage = np.array(
+            [int(v) << 40 for v in rng.integers(-(2**50), 2**50, int(tables.starts[-1]))], object
+        )
+        usage += rng.integers(0, 2**40, len(usage)).astype(object)
+        choice = rng.integers(tables.starts[:-1], tables.starts[1:])
+        limit = sum(int(v) for v in usage[choice])
+        row = _short_row(usage, limit, 0, tables)
+        assert row.usage.dtype == np.int64
+        assert row.usage[choice].sum() <= row.limit
+        beyond = _short_row(usage, limit - 2**50, 0, tables)
+        assert beyond.usage[choice].sum() > beyond.limit
+
+
+def test_two_bounds_on_the_threshold_leave_room_for_one():
+    kept = 0
+    for seed in range(40):
+        p = problem(seed, groups=1 + seed % 2, rules=0)
+        p = dataclasses.replace(p, score=np.random.default_rng(seed).integers(0, 5, len(p.y)) / 5)
+        tables = tables_of(p)
+        spans = [
+            range(a, b) for a, b in zip(tables.starts[:-1], tables.starts[1:], strict=True)
+        ]  # fmt: skip
+        for low, high in ((0.3, 0.35), (0.5, 0.5), (0.4, 0.4), (0.45, 0.3), (-1, 0.1), (0.7, 9)):
+            rules = [threshold >= low, each_segment(threshold <= high)]
+            region = build_region(rules, tables)
+            for numbers, choice in zip(itertools.product(*spans), p.choices(), strict=True):
+                want = all(
+                    low <= high and max(low, np.nextafter(part.below, np.inf))
+                    <= min(high, part.cut)
+                    for part in choice.parts.values()
+                )  # fmt: skip
+                assert allows(region, tables, np.array(numbers)) == want
+                kept += want
+    assert kept > 50
 
 
 def test_what_couples_segments_and_is_no_row_is_refused_by_name():

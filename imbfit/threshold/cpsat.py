@@ -70,13 +70,7 @@ def solve_core(
         chosen = set(hint.tolist())
         for j, flag in enumerate(flags):
             model.add_hint(flag, j in chosen)
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = seed
-    solver.parameters.absolute_gap_limit = 0.0
-    solver.parameters.relative_gap_limit = 0.0
-    if np.isfinite(left):
-        solver.parameters.max_time_in_seconds = left
+    solver = _exact_solver(left, seed)
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
         return None, -np.inf, "infeasible"
@@ -99,6 +93,17 @@ def solve_core(
     return picked, min(bound, reached), "optimal" if exact else "feasible"
 
 
+def _exact_solver(seconds: float, seed: int) -> Any:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = seed
+    solver.parameters.absolute_gap_limit = 0.0
+    solver.parameters.relative_gap_limit = 0.0
+    if np.isfinite(seconds):
+        solver.parameters.max_time_in_seconds = seconds
+    return solver
+
+
 def _segments(core: Core) -> list[slice]:
     edges = core.starts.tolist()
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
@@ -117,7 +122,7 @@ def _losses(core: Core) -> tuple[list[int], int]:
 
 
 def _divisor(core: Core, losses: list[int]) -> int:
-    """A power of two that brings the sum of losses into range."""
+    """Find a power of two that brings the sum of losses into range."""
     worst = sum(max(losses[own]) for own in _segments(core))
     divisor = 1
     while worst // divisor >= _SAFE:
@@ -126,7 +131,7 @@ def _divisor(core: Core, losses: list[int]) -> int:
 
 
 def _model(core: Core, losses: list[int]) -> tuple[Any, list[Any]] | None:
-    """Flags, one of each segment, under the rows; None where a row can't be met."""
+    """Make flags, one of each segment, under the rows; None where a row can't be met."""
     model = cp_model.CpModel()
     flags = [model.new_bool_var("") for _ in losses]
     for own in _segments(core):

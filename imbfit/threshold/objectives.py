@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -26,6 +26,8 @@ from imbfit.threshold.rows import Affine, affine_pair, known_sums, sum_of, to_ra
 from imbfit.threshold.selection import Answer, Selection, select
 from imbfit.threshold.table import CandidateTables, Sums
 
+# The values of each gap's metric, (low, high], that a part of the region is about.
+_Windows = tuple[tuple[float, float], ...]
 _PRECISION = 2**20
 # MCC and G-mean are floats; what differs by less is one value.
 _ROUNDING = 2e-12
@@ -97,17 +99,37 @@ def maximise(
     UnsupportedMetric
         If the objective is of none of the three kinds; the message names the sub-expression.
     """
-    return _solver(objective, search, greater_is_better)(region)
+    return _solver(objective, search, greater_is_better=greater_is_better)(region)
 
 
 def _solver(
-    objective: Expr, search: Search, greater_is_better: bool
+    objective: Expr, search: Search, *, greater_is_better: bool
 ) -> Callable[[Region], Outcome]:
     tables = search.tables
     if objective in (mcc, gmean):
         if not greater_is_better:
             raise UnsupportedMetric(f"{describe(objective)} can only be maximised over segments")
         return lambda region: _rising(objective, search, region)
+    numerator, denominator, scale = _fraction_of_sums(objective, tables)
+    oriented = 1 if greater_is_better else -1
+    numerator = _times(numerator, oriented)
+    if not denominator.coefficients:
+        factor = scale / denominator.constant
+        if factor < 0:
+            numerator, factor = _times(numerator, -1), -factor
+        return lambda region: _linear(numerator, factor, search, region)
+
+    def ratio(region: Region) -> Outcome:
+        found = _ratio(numerator, denominator, scale, search, region)
+        if found.status == "infeasible" or _least(denominator, tables, region) > 0:
+            return found
+        return _or_empty(found, objective, (numerator, denominator), search, region, sign=oriented)
+
+    return ratio
+
+
+def _fraction_of_sums(objective: Expr, tables: CandidateTables) -> tuple[Affine, Affine, Fraction]:
+    """Read an objective as ``scale * N / D`` with a positive scale and D >= 0."""
     advice = (
         f"over {len(tables.segments)} segments an objective is linear in the counts, a ratio of "
         "two such sums, mcc or gmean; with one segment any expression goes"
@@ -122,19 +144,9 @@ def _solver(
             f"{advice}"
         )
     numerator, denominator, scale = pair
-    if scale < 0:
-        numerator, scale = _times(numerator, -1), -scale
-    oriented = 1 if greater_is_better else -1
-    numerator = _times(numerator, oriented)
-    if not denominator.coefficients:
-        if denominator.constant == 0:
-            raise UnsupportedMetric(f"objective `{describe(objective)}` divides by zero")
-        factor = scale / denominator.constant
-        if factor < 0:
-            numerator, factor = _times(numerator, -1), -factor
-        return lambda region: _linear(numerator, factor, search, region)
-    everything = slice(0, int(tables.starts[-1]))
-    sign = _sign(denominator, tables, everything)
+    if not denominator.coefficients and denominator.constant == 0:
+        raise UnsupportedMetric(f"objective `{describe(objective)}` divides by zero")
+    sign = _sign(denominator, tables, slice(0, int(tables.starts[-1])))
     if sign == 0:
         raise UnsupportedMetric(
             f"objective `{describe(objective)}` has a denominator that may be negative or positive "
@@ -142,14 +154,15 @@ def _solver(
         )
     if sign < 0:
         numerator, denominator = _times(numerator, -1), _times(denominator, -1)
-
-    def ratio(region: Region) -> Outcome:
-        found = _ratio(numerator, denominator, scale, search, region)
-        if found.status == "infeasible" or _least(denominator, tables, region) > 0:
-            return found
-        return _or_empty(found, objective, (numerator, denominator), search, region, sign=oriented)
-
-    return ratio
+    return (
+        (_times(numerator, -1), denominator, -scale)
+        if scale < 0
+        else (
+            numerator,
+            denominator,
+            scale,
+        )
+    )
 
 
 def _times(form: Affine, factor: int) -> Affine:
@@ -192,7 +205,6 @@ def feasible(search: Search, region: Region) -> Outcome:
     Outcome
         Of value 0.
     """
-
     if not region.rows:
         answer = solve(_ROWS, search, region, enough=-np.inf)
         found = answer.choice is not None
@@ -245,23 +257,22 @@ def solve(
     Answer
         With positions in the tables.
     """
+    extra = extra or []
     if not region.gaps:
-        return _solve(form, search, region, extra or [], hint, target, enough)
+        return _solve(form, search, region, extra=extra, hint=hint, target=target, enough=enough)
     best: Answer | None = None
     unproven = -np.inf
     counter = itertools.count()
     everything = ((-np.inf, np.inf),) * len(region.gaps)
-    queue: list[tuple[float, int, tuple[tuple[float, float], ...]]] = [
-        (-np.inf, next(counter), everything)
-    ]
+    queue: list[tuple[float, int, _Windows]] = [(-np.inf, next(counter), everything)]
     while queue:
         upper = -queue[0][0]
-        floor = max(target, -np.inf if best is None else float(best.value))
+        floor = target if best is None else max(target, best.value)
         if upper <= floor or search.late:
             break
         _, _, windows = heapq.heappop(queue)
         part = region.within(_in_windows(region, windows))
-        answer = _solve(form, search, part, extra or [], hint, floor, enough)
+        answer = _solve(form, search, part, extra=extra, hint=hint, target=floor, enough=enough)
         hint = None
         if answer.choice is None:
             if answer.status == "unknown":
@@ -276,18 +287,16 @@ def solve(
             if answer.status != "optimal":
                 unproven = max(unproven, min(upper, answer.bound))
             continue
-        position, low, high = widest
-        most = region.gaps[position].most
-        # neither part may keep this choice, whatever rounding does
-        middle = max(low, (low + high - most) / 2)
-        beneath = min(middle + most, float(np.nextafter(high, low)))
-        first, last = windows[position]
         bound = min(upper, answer.bound)
-        for window in ((first, min(last, beneath)), (max(first, middle), last)):
-            parts = (*windows[:position], window, *windows[position + 1 :])
+        for parts in _split(region, windows, widest):
             heapq.heappush(queue, (-bound, next(counter), parts))
     if queue and search.late:
         unproven = max(unproven, -queue[0][0])
+    return _verdict(best, unproven, target)
+
+
+def _verdict(best: Answer | None, unproven: float, target: float) -> Answer:
+    """Sum up a search that left parts unproven, worth at most so much."""
     if best is None:
         if unproven > target:
             return Answer(None, 0, unproven, "unknown")
@@ -296,7 +305,21 @@ def solve(
     return replace(best, bound=max(float(best.value), unproven), status=status)
 
 
-def _in_windows(region: Region, windows: tuple[tuple[float, float], ...]) -> np.ndarray:
+def _split(
+    region: Region, windows: _Windows, widest: tuple[int, float, float]
+) -> Iterator[_Windows]:
+    """Divide the window of the widest gap, so that no part holds the choice it comes from."""
+    position, low, high = widest
+    most = region.gaps[position].most
+    middle = max(low, (low + high - most) / 2)
+    # whatever rounding does
+    beneath = min(middle + most, float(np.nextafter(high, low)))
+    first, last = windows[position]
+    for window in ((first, min(last, beneath)), (max(first, middle), last)):
+        yield (*windows[:position], window, *windows[position + 1 :])
+
+
+def _in_windows(region: Region, windows: _Windows) -> np.ndarray:
     """Candidates whose metrics lie in (low, high], or have no value."""
     inside = np.ones_like(region.allowed)
     for gap, (low, high) in zip(region.gaps, windows, strict=True):
@@ -322,6 +345,7 @@ def _solve(
     form: Affine | np.ndarray,
     search: Search,
     region: Region,
+    *,
     extra: list[Row],
     hint: np.ndarray | None,
     target: float,
@@ -389,9 +413,10 @@ def _values(
     """Values of candidates as floats, a way to the exact ones, and the floats' error."""
     everything = slice(0, int(tables.starts[-1]))
     try:
-        whole = form
         if isinstance(form, Affine):
             whole = form.values(tables, everything, constant=False)
+        else:
+            whole = form
         worst = np.maximum.reduceat(np.abs(whole), tables.starts[:-1])
         if sum(int(w) for w in worst) < 2**62:
             whole = whole if index is None else whole[index]
@@ -533,32 +558,18 @@ def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
     curve = _Mcc(ap, n) if objective == mcc else _Gmean(ap, n)
     everything = slice(0, int(tables.starts[-1]))
     flagged = _ROWS.values(tables, everything)
-    shown = np.where(region.allowed, flagged, np.iinfo(np.int64).max)
-    low = int(sum(int(v) for v in np.minimum.reduceat(shown, tables.starts[:-1])))
-    shown = np.where(region.allowed, flagged, -1)
-    high = int(sum(int(v) for v in np.maximum.reduceat(shown, tables.starts[:-1])))
+    low, high = _fewest_and_most(flagged, region.allowed, tables)
     best: np.ndarray | None = None
     level = -np.inf
-
-    def consider(choice: np.ndarray) -> bool:
-        nonlocal best, level
-        tp, pp = (
-            sum(int(v) for v in sum_of(tables, (name, None))[choice]) for name in ("tp", "pp")
-        )
-        value = curve.value(float(tp), float(pp))
-        # candidates closer than rounding are one value
-        if value > level + 1e-14 or best is None:
-            best, level = choice, value
-            return True
-        return False
-
     # choices along the hull are good starts; one exists wherever the region is not empty
     for power in (0, 10, 13, 15, 16, 17, 18):
         form = Affine(0, {("tp", None): 2**20, ("pp", None): -(2**power)})
         answer = solve(form, search, region)
         if answer.choice is None:
             return Outcome(best, level, np.inf, answer.status if best is None else "feasible")
-        consider(answer.choice)
+        reached = curve.at(tables, answer.choice)
+        if reached > level:
+            best, level = answer.choice, reached
     search.say(f"{describe(objective)} starts at {level:.9g}")
     counter = itertools.count()
     queue = [(-_most(curve, low, high, ap), next(counter), low, high)]
@@ -580,7 +591,10 @@ def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
         )
         if answer.choice is None and answer.status == "infeasible":
             continue
-        if answer.choice is not None and consider(answer.choice):
+        reached = -np.inf if answer.choice is None else curve.at(tables, answer.choice)
+        # values closer than rounding are one
+        if reached > level + 1e-14:
+            best, level = answer.choice, reached
             heapq.heappush(queue, (negative, next(counter), first, last))
             continue
         reach = answer.bound
@@ -590,7 +604,7 @@ def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
             if answer.status != "optimal":
                 unproven = max(unproven, -negative)
             continue
-        for start, stop in _open_parts(curve, level, first, last, p, reach):
+        for start, stop in _open_parts(curve, level, (first, last), p, reach):
             # in this part tp is at most the line through what was reached
             tp = max((reach + p * start) / _PRECISION, (reach + p * stop) / _PRECISION)
             upper = min(-negative, _most(curve, start, stop, min(ap, tp)) + 1e-12)
@@ -600,7 +614,29 @@ def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
     return Outcome(best, level, bound, status)
 
 
-class _Mcc:
+def _fewest_and_most(
+    flagged: np.ndarray, allowed: np.ndarray, tables: CandidateTables
+) -> tuple[int, int]:
+    shown = np.where(allowed, flagged, np.iinfo(np.int64).max)
+    low = sum(int(v) for v in np.minimum.reduceat(shown, tables.starts[:-1]))
+    shown = np.where(allowed, flagged, -1)
+    return low, sum(int(v) for v in np.maximum.reduceat(shown, tables.starts[:-1]))
+
+
+class _Curve:
+    """A metric as a function of tp and pp."""
+
+    def value(self, tp: float, pp: float) -> float:
+        raise NotImplementedError
+
+    def at(self, tables: CandidateTables, choice: np.ndarray) -> float:
+        """Compute the value of a choice."""
+        rows = tables.rows
+        tp, pp = (sum(int(v) for v in array[choice]) for array in (rows.tp, rows.pp))
+        return self.value(float(tp), float(pp))
+
+
+class _Mcc(_Curve):
     r"""MCC as a function of tp and pp: (n tp - ap pp) / sqrt(ap an pp pn)."""
 
     def __init__(self, ap: float, n: float) -> None:
@@ -630,7 +666,7 @@ class _Mcc:
         return level >= 0
 
 
-class _Gmean:
+class _Gmean(_Curve):
     r"""G-mean as a function of tp and pp: sqrt(tp tn / (ap an))."""
 
     def __init__(self, ap: float, n: float) -> None:
@@ -677,7 +713,7 @@ def _most(curve: _Mcc | _Gmean, first: int, last: int, tp: float) -> float:
 
 
 def _open_parts(
-    curve: _Mcc | _Gmean, level: float, first: int, last: int, p: int, reach: float
+    curve: _Mcc | _Gmean, level: float, interval: tuple[int, int], p: int, reach: float
 ) -> list[tuple[int, int]]:
     """Where in an interval a value above `level` is left, after a line of slope p reached `reach`.
 
@@ -688,6 +724,7 @@ def _open_parts(
         need = _PRECISION * curve.needed(level, pp)
         return need - p * pp - reach > 1e-9 * abs(need) + 1e-6
 
+    first, last = interval
     middle = (first + last) // 2
     if not closed(middle):
         if curve.concave(level):

@@ -50,19 +50,6 @@ def read_table(table: Any) -> CandidateTables:
     cut, codes = cut[order], codes[order]
     amounts = sorted({name[3:-1] for name in names if name[:3] in {f"{c}[" for c in _CELLS}})
 
-    def cells(column: str | None) -> dict[str, np.ndarray]:
-        found = {}
-        for cell in _CELLS:
-            name = cell if column is None else f"{cell}[{column}]"
-            if name not in names:
-                raise ValueError(f"the table has no column {name!r}")
-            array = np.asarray(column_vector(table[name], name), float)
-            check_length(array, rows, name)
-            if not np.isfinite(array).all() or (column is None and (array < 0).any()):
-                raise ValueError(f"the column {name} has NaN, infinite or negative entries")
-            found[cell] = array[order]
-        return found
-
     edges = np.searchsorted(codes, np.arange(len(segments) + 1))
     starts = edges + 2 * np.arange(len(segments) + 1)
     slots = np.arange(rows) + 2 * codes + 1
@@ -71,7 +58,7 @@ def read_table(table: Any) -> CandidateTables:
     thresholds[starts[:-1]], thresholds[starts[1:] - 1] = np.inf, -np.inf
 
     def sums(column: str | None) -> Sums:
-        part = cells(column)
+        part = _cells(table, names, column, order)
         ap, an = part["tp"] + part["fn"], part["fp"] + part["tn"]
         for kind, whole in (("tp + fn", ap), ("fp + tn", an)):
             first = np.repeat(whole[edges[:-1]], np.diff(edges))
@@ -107,6 +94,23 @@ def read_table(table: Any) -> CandidateTables:
         columns={name: sums(name) for name in amounts},
         grid=thresholds,
     )
+
+
+def _cells(
+    table: Any, names: list[str], column: str | None, order: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Read the four cells of the rows, or of a per-row column, in the order of the thresholds."""
+    found = {}
+    for cell in _CELLS:
+        name = cell if column is None else f"{cell}[{column}]"
+        if name not in names:
+            raise ValueError(f"the table has no column {name!r}")
+        array = np.asarray(column_vector(table[name], name), float)
+        check_length(array, len(order), name)
+        if not np.isfinite(array).all() or (column is None and (array < 0).any()):
+            raise ValueError(f"the column {name} has NaN, infinite or negative entries")
+        found[cell] = array[order]
+    return found
 
 
 def _check_lines(

@@ -2,8 +2,8 @@
 
 A constraint on one segment (or on the only one) crosses out candidates. A constraint on the whole
 is one integer row that couples the segments. A capacity per group, such as per day, is many rows,
-of which few bind: they join when a choice breaks them. A bound on the gap between segments is kept as
-values per candidate, for the search to branch on.
+of which few bind: they join when a choice breaks them. A bound on the gap between segments is kept
+as values per candidate, for the search to branch on.
 """
 
 from __future__ import annotations
@@ -304,8 +304,8 @@ def _row(constraint: Constraint, position: int, tables: CandidateTables) -> Row:
     if pair is None:
         raise UnsupportedMetric(
             f"the constraint `{label}` couples {len(tables.segments)} segments and can't be a "
-            f"linear row: `{describe(constraint.left)}` multiplies counts that depend on the thresholds. "
-            f"Write each_segment({label}), or use one segment"
+            f"linear row: `{describe(constraint.left)}` multiplies counts that depend on the "
+            f"thresholds. Write each_segment({label}), or use one segment"
         )
     numerator, denominator, _ = pair
     everything = slice(0, int(tables.starts[-1]))

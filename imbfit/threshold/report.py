@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from imbfit.confusion import Confusion
-from imbfit.expressions import Constraint, Expr, Number, Scope, Threshold
+from imbfit.expressions import Constraint, Expr, Number, Scope, Threshold, is_number
 from imbfit.metrics import as_metric, direction, evaluate, f1, margin, precision, recall, value
 from imbfit.threshold.region import GroupRows, local_mask, plain, segment_of
 from imbfit.threshold.scan import name_of, objective_values
@@ -174,11 +173,19 @@ def sensitivity(
         tp, fp, tn, fn, precision, recall, f1, the objective, the constraints' expressions, the
         extra ones, met, and rank with `top`.
     """
-    if top is not None and not (isinstance(top, numbers.Integral) and top >= 1):
+    if not (top is None or (is_number(top) and float(top).is_integer() and top >= 1)):
         raise ValueError(f"top={top!r}: give a whole number of at least 1, or None for all")
     extra = [as_metric(item) for item in expressions]
     parts = [
-        _segment_table(tables, g, objective, greater_is_better, rules, extra, top)
+        _segment_table(
+            tables,
+            g,
+            objective,
+            greater_is_better=greater_is_better,
+            rules=rules,
+            extra=extra,
+            top=top,
+        )
         for g in range(len(tables.segments))
     ]
     table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -198,6 +205,7 @@ def _segment_table(
     tables: CandidateTables,
     g: int,
     objective: Expr | Callable[..., Any],
+    *,
     greater_is_better: bool,
     rules: Sequence[Constraint | Scope],
     extra: Sequence[Expr],
@@ -230,8 +238,10 @@ def _segment_table(
         if _couples(rule):
             continue
         constraint = plain(rule)
-        scoped = isinstance(rule, Scope) and rule.kind == "in_segment"
-        if not scoped or segment_of(rule, tables) == g:
+        elsewhere = isinstance(rule, Scope) and rule.kind == "in_segment"
+        if isinstance(rule, Scope) and elsewhere:
+            elsewhere = segment_of(rule, tables) != g
+        if not elsewhere:
             met &= local_mask(constraint, tables, g)
         # all segments show the same columns, whichever of them a rule is for
         for side in (constraint.left, constraint.right):
@@ -243,7 +253,7 @@ def _segment_table(
     if top is None:
         return table
     oriented = reached if greater_is_better else -reached
-    order = np.lexsort((-table["threshold"], -oriented, ~met))[:top]
+    order = np.lexsort((-table["threshold"], -oriented, ~met))[: int(top)]
     chosen = {name: np.asarray(values)[order] for name, values in table.items()}
     ranked, holds = oriented[order], met[order]
     place = np.arange(1, len(order) + 1)

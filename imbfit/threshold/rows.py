@@ -101,17 +101,21 @@ class Ratio:
         return Ratio.of(other) + self
 
     def __sub__(self, other: Any) -> Ratio:
-        return self + Ratio.of(other) * -1
+        return self + Ratio.of(other).negative()
 
     def __rsub__(self, other: Any) -> Ratio:
-        return Ratio.of(other) + self * -1
+        return self.negative() + Ratio.of(other)
+
+    def negative(self) -> Ratio:
+        """Return minus the ratio."""
+        return Ratio(self.num * Polynomial.constant(-1), self.den)
 
     def __mul__(self, other: Any) -> Ratio:
         other = Ratio.of(other)
         return Ratio(self.num * other.num, self.den * other.den)
 
     def __rmul__(self, other: Any) -> Ratio:
-        return self * other
+        return self * Ratio.of(other)
 
     def __truediv__(self, other: Any) -> Ratio:
         other = Ratio.of(other)

@@ -239,8 +239,8 @@ def search_thresholds(
         grid=_grid(thresholds, score),
     )
     search = _search(tables, started, time_limit, random_state, verbose)
-    found = run(goal, greater, rules, search, infeasible=infeasible)
-    return recount(found, positive, score, codes, weight, columns)
+    found = run(goal, rules, search, greater=greater, infeasible=infeasible)
+    return recount(found, positive, score, codes=codes, weight=weight, columns=columns)
 
 
 def search_table(
@@ -309,19 +309,23 @@ def search_table(
             + ", ".join(f"{cell}[{min(missing)}]" for cell in ("tp", "fp", "fn", "tn"))
         )
     search = _search(tables, started, time_limit, random_state, verbose)
-    return run(goal, greater, rules, search, infeasible=infeasible)
+    return run(goal, rules, search, greater=greater, infeasible=infeasible)
 
 
 def read_goal(
-    objective: Any, greater_is_better: bool | None, constraints: Any
+    objective: Any, greater_is_better: Any, constraints: Any
 ) -> tuple[Any, bool, list[Constraint | Scope]]:
     """Check an objective with its direction, and constraints."""
     rules = as_rules(constraints)
     if callable(objective) and not isinstance(objective, Expr):
-        if not isinstance(greater_is_better, (bool, np.bool_)):
+        if greater_is_better is None:
             raise ValueError(
                 f"objective {name_of(objective)} is a function: pass greater_is_better=True or "
                 "False"
+            )
+        if not isinstance(greater_is_better, (bool, np.bool_)):
+            raise TypeError(
+                f"greater_is_better={greater_is_better!r}: True, False or None are allowed"
             )
         return objective, bool(greater_is_better), rules
     goal = as_metric(objective)
@@ -420,13 +424,13 @@ def _grid(thresholds: Any, score: np.ndarray) -> np.ndarray | None:
     if isinstance(thresholds, str):
         _check_choice("thresholds", thresholds, ("all",))
         return None
-    if is_number(thresholds) and thresholds == int(thresholds):
+    if is_number(thresholds) and isinstance(thresholds, numbers.Integral):
         if thresholds < 1:
             raise ValueError(f"thresholds={thresholds}: at least 1 is needed")
         finite = score[np.isfinite(score)]
         if len(finite) == 0:
-            return finite
-        return np.linspace(finite.min(), finite.max(), int(thresholds))
+            return np.empty(0)
+        return np.asarray(np.linspace(finite.min(), finite.max(), int(thresholds)))
     grid = np.asarray(thresholds)
     if grid.ndim != 1 or grid.dtype.kind not in "iuf" or not len(grid):
         raise ValueError(
@@ -460,10 +464,10 @@ def _search(
 
 def run(
     goal: Any,
-    greater: bool,
     rules: list[Constraint | Scope],
     search: Search,
     *,
+    greater: bool,
     infeasible: str = "raise",
 ) -> ThresholdSearch:
     """Search ready tables; the counts of the answer are those of the tables.
@@ -472,12 +476,12 @@ def run(
     ----------
     goal : Expr or callable
         The objective.
-    greater : bool
-        Its direction.
     rules : list of Constraint or Scope
         The constraints.
     search : Search
         Tables, time limit, seed.
+    greater : bool
+        The direction of the objective.
     infeasible : {"raise", "least_violation"}
         What to do where no choice meets all constraints.
 
@@ -621,9 +625,12 @@ def _lost(found: ThresholdSearch, counts: Confusion) -> float:
     Each sum may be off by its error, for the choice and for the one that it was preferred to, and
     the objective by as much times its slope; twice that leaves room for slopes that differ.
     """
-    sources: dict[str | None, Sums] = {None: found.tables.rows, **found.tables.columns}
+    sources: list[tuple[str | None, Sums]] = [
+        (None, found.tables.rows),
+        *found.tables.columns.items(),
+    ]
     lost = 0.0
-    for name, sums in sources.items():
+    for name, sums in sources:
         if not sums.error:
             continue
         part = counts if name is None else counts.columns[name]
@@ -658,6 +665,7 @@ def recount(
     found: ThresholdSearch,
     positive: np.ndarray,
     score: np.ndarray,
+    *,
     codes: np.ndarray | None,
     weight: np.ndarray | None,
     columns: Mapping[str, np.ndarray],

@@ -313,8 +313,8 @@ def _multipliers(problem: Selection, deadline: float) -> tuple[np.ndarray, list[
     """Multipliers of several rows, from the linear relaxation by column generation.
 
     Only a few corners of each segment's hull enter the program; a trial vector of multipliers
-    brings in each segment's best candidate under it, until none is missing. None: no fractional choice
-    meets the rows, so no choice does.
+    brings in each segment's best candidate under it, until none is missing. None: no fractional
+    choice meets the rows, so no choice does.
     """
     n_segments, n_rows = problem.n_segments, len(problem.limits)
     unit = np.array([max(1.0, float(np.abs(row).max())) for row in problem.usage])
@@ -495,7 +495,7 @@ def _better(problem: Selection, known: _Known | None, choice: np.ndarray | None)
 
 
 def _wanted(known: _Known | None, target: float) -> float:
-    """What a choice must be worth to be of use; whole numbers are better by one at least."""
+    """Return what a choice must be worth to be of use: whole numbers are better by one."""
     return max(-np.inf if known is None else float(known[1]) + 1, target)
 
 

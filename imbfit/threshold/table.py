@@ -22,6 +22,8 @@ from imbfit.confusion import Confusion
 # Sums below this are exact in float64 too, so integers and floats can check each other.
 _BITS = 52
 _LARGEST = 2.0**_BITS
+# Decimals first: 12.99 is meant as 1299 hundredths.
+_SCALES = (*(10**k for k in range(10)), *(2**k for k in range(1, 31)))
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,7 @@ def to_integers(values: np.ndarray) -> tuple[np.ndarray, Fraction, float]:
     if not np.isfinite(total):
         raise ValueError("weights or amounts add up to more than 1e308; give them in larger units")
     probe = values[:: max(1, len(values) // 1000)]
-    for scale in (*(10**k for k in range(10)), *(2**k for k in range(1, 31))):
+    for scale in _SCALES:
         if total * scale >= _LARGEST:
             continue
         # a decimal such as 12.99 is meant as 1299 hundredths, not as its binary neighbour
