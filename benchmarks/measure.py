@@ -15,7 +15,7 @@ from benchmarks.problems import Data, Problem
 from benchmarks.rivals import Prepared, Result
 from imbfit.confusion import Confusion
 from imbfit.expressions import Scope
-from imbfit.metrics import direction, margin, value
+from imbfit.reading import direction, margin, value
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,7 @@ def _count(data: Data, flagged: np.ndarray) -> tuple[Confusion, list[Confusion]]
     def cells(values: np.ndarray) -> np.ndarray:
         of = [flagged & data.positive, flagged & ~data.positive]
         of += [~flagged & data.positive, ~flagged & ~data.positive]
-        return np.array(
-            [np.bincount(segment[rows], values[rows], minlength=groups) for rows in of]
-        )
+        return np.array([np.bincount(segment[rows], values[rows], minlength=groups) for rows in of])
 
     rows = cells(weight)
     money = None if data.amount is None else cells(weight * data.amount)

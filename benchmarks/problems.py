@@ -1,7 +1,8 @@
 """Named problems on simulated scores. A name never changes what it means: add a new one instead.
 
-The score of a row is the inverse logit of ``z + signal * positive - 4 + a shift of its segment``, with z
-standard normal; segments differ in prevalence, in score level and in how much money a row is worth.
+The score of a row is the inverse logit of ``z + signal * positive - 4 + a shift of its segment``,
+with z standard normal; segments differ in prevalence, in score level and in how much money a row is
+worth.
 Limits are given relative to the drawn data, so that a smaller draw of the same problem is like it.
 """
 
@@ -53,7 +54,9 @@ class Data:
     @property
     def n_positive(self) -> float:
         """Positive rows, or their weight."""
-        return float(self.positive.sum() if self.weight is None else self.weight[self.positive].sum())
+        return float(
+            self.positive.sum() if self.weight is None else self.weight[self.positive].sum()
+        )
 
     @property
     def blocked(self) -> float:

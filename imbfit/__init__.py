@@ -3,13 +3,13 @@
 # The build reads the version from this line without importing anything (see [tool.hatch.version]).
 __version__ = "0.1.0"
 
+from imbfit.displays import ThresholdDisplay
 from imbfit.exceptions import (
     InfeasibleConstraints,
     ScoreScaleWarning,
     SearchWarning,
     UnsupportedMetric,
 )
-from imbfit.displays import ThresholdDisplay
 from imbfit.pipeline import check_pipeline
 from imbfit.threshold.classifier import OTLPThresholdClassifier
 from imbfit.threshold.search import ThresholdSearch, search_table, search_thresholds

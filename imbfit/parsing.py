@@ -16,12 +16,13 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from imbfit.expressions import Count, Expr, Gap, Number, Rule, as_expr
-from imbfit.metrics import _FUNCTIONS, NAMED, SYMBOLS, each_segment, in_segment
+from imbfit.named import NAMED, SYMBOLS, cost, fbeta, sqrt
+from imbfit.scopes import capacity, each_segment, in_segment, max_gap
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -32,6 +33,16 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
+# The words that are written with arguments.
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "sqrt": sqrt,
+    "fbeta": fbeta,
+    "cost": cost,
+    "max_gap": max_gap,
+    "each_segment": each_segment,
+    "in_segment": in_segment,
+    "capacity": capacity,
+}
 _DEEPEST = 100
 _SHOWN = 70
 
@@ -281,6 +292,8 @@ class _Reader:
             sign, token = -1, self.take()
         if token.kind != "number":
             self.fail(token.start, 'a name was expected, such as DE, "North East" or 7')
+        if token.text[0] == "0" and token.text[1:].isdigit():
+            self.fail(token.start, f'write "{token.text}" in quotes, or drop the leading zero')
         return sign * self.number(token)
 
     def keys(self) -> Iterator[Any]:

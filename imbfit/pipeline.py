@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from imbfit.threshold.classifier import OTLPThresholdClassifier, pipelines_in
+from imbfit.threshold.classifier import OTLPThresholdClassifier
+from imbfit.threshold.inner_model import pipelines_in
 
 __all__ = ["check_pipeline"]
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from imbfit.expressions import Column, Constraint, Count, Expr, Number, Op, Scope, Threshold
-from imbfit.metrics import NAMED, balanced_accuracy
+from imbfit.metrics import balanced_accuracy
+from imbfit.named import NAMED
 
 
 class Undefined(Exception):

@@ -8,18 +8,8 @@ from hypothesis import strategies as st
 
 from imbfit.confusion import Confusion
 from imbfit.expressions import Constraint, Expr, Scope, as_expr
-from imbfit.metrics import (
-    NAMED,
-    SYMBOLS,
-    capacity,
-    cost,
-    each_segment,
-    fbeta,
-    in_segment,
-    max_gap,
-    sqrt,
-    threshold,
-)
+from imbfit.metrics import capacity, cost, each_segment, fbeta, in_segment, max_gap, sqrt, threshold
+from imbfit.named import NAMED, SYMBOLS
 
 # The same examples in every run; a slow machine is no failure.
 settings.register_profile("imbfit", derandomize=True, deadline=None)

@@ -714,7 +714,8 @@ def test_estimator_columns_by_list(cards):
         ({"objective": tp - fp}, ValueError, "greater_is_better"),
         ({"time_limit": -1}, ValueError, "time_limit=-1"),
     ],
-    ids=str,
+    # without the addresses of functions: every process that runs tests must find the same names
+    ids=lambda part: re.sub(r" at 0x\w+", "", str(part)),
 )
 def test_bad_parameters(cards, params, error, message):
     with pytest.raises(error, match=message):
@@ -1045,6 +1046,8 @@ def test_nothing_is_known_before_fit(cards):
             method(cards.X)
     with pytest.raises(NotFittedError):
         model.table(cards.X, cards.y)
+    with pytest.raises(NotFittedError):
+        model.candidates(cards.X, cards.y)
 
 
 # --------------------------------------------------------------------------------------------
@@ -1101,6 +1104,39 @@ def test_table_of_other_rows_and_ranked_alternatives(cards):
         model.table(X.iloc[test], np.full(2000, 7))
     with pytest.raises(ValueError, match="top=0"):
         model.table(X.iloc[test], y.iloc[test], top=0)
+
+
+def test_candidates_of_the_rows_of_the_search_are_its_own(cards):
+    X, y = cards.frame, cards.y
+    inner = LogisticRegression().fit(X[FEATURES], y)
+    model = otlp(
+        FrozenEstimator(inner),
+        objective=5 * fp + fn["amount"],
+        greater_is_better=False,
+        constraints=[precision >= 0.2, capacity(30, per="date")],
+        segments="segment",
+        amounts={"amount": "amount"},
+        estimator_columns=FEATURES,
+        thresholds=20,
+    ).fit(X, y)
+    found = model.candidates(X, y, expressions=['fn["x1"]'], amounts=X[["x1"]])
+    assert found.grid is None
+    assert found.columns.keys() == {"amount", "x1"}
+    every = model.set_params(thresholds="all").fit(X, y).search_.tables
+    assert found.segments == every.segments
+    np.testing.assert_array_equal(found.above, every.above)
+    for g in range(len(found.segments)):
+        one, two = found.counts(g), every.counts(g)
+        np.testing.assert_array_equal(one.tp, two.tp)
+        np.testing.assert_array_equal(*(side.columns["amount"].fn for side in (one, two)))
+    one, two = found.groups["date"], every.groups["date"]
+    np.testing.assert_array_equal(np.sort(one.candidate), np.sort(two.candidate))
+    assert list(one.names) == list(two.names)
+    half = model.candidates(X, y, sample_weight=np.repeat([0, 1], 2000))
+    cut = model.candidates(X.iloc[2000:], y.iloc[2000:])
+    np.testing.assert_array_equal(half.above, cut.above)
+    with pytest.raises(ValueError, match="X lacks the column 'date'"):
+        model.candidates(X.drop(columns="date"), y)
 
 
 def test_table_on_a_given_grid(cards):

@@ -17,7 +17,8 @@ from imbfit import SearchWarning, search_table, search_thresholds
 from imbfit.confusion import Confusion
 from imbfit.datasets import make_rare_events
 from imbfit.displays import ThresholdDisplay
-from imbfit.metrics import as_rules, cost, f1, margin, parse, precision, recall, value
+from imbfit.metrics import as_rules, cost, f1, parse, precision, recall
+from imbfit.reading import margin, value
 from imbfit.threshold.region import plain
 
 mpl.use("Agg")

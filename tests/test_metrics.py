@@ -34,10 +34,8 @@ import imbfit.expressions
 import imbfit.metrics
 from imbfit.confusion import Confusion
 from imbfit.exceptions import UnsupportedMetric
-from imbfit.expressions import Constraint, Expr, Number, as_expr, describe
+from imbfit.expressions import Constraint, Expr, Number, as_expr, columns_of, describe
 from imbfit.metrics import (
-    NAMED,
-    SYMBOLS,
     accuracy,
     an,
     ap,
@@ -45,11 +43,8 @@ from imbfit.metrics import (
     as_rules,
     balanced_accuracy,
     capacity,
-    columns_of,
     cost,
-    direction,
     each_segment,
-    evaluate,
     f1,
     f2,
     fbeta,
@@ -63,7 +58,6 @@ from imbfit.metrics import (
     jaccard,
     kappa,
     lift,
-    margin,
     markedness,
     max_gap,
     mcc,
@@ -81,8 +75,9 @@ from imbfit.metrics import (
     threshold,
     tn,
     tp,
-    value,
 )
+from imbfit.named import NAMED, SYMBOLS
+from imbfit.reading import direction, evaluate, margin, value
 
 TRUE = [0, 1, 1, 0, 1, 0, 0, 1]
 PRED = [0, 1, 0, 1, 1, 0, 0, 1]

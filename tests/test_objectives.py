@@ -26,21 +26,25 @@ from imbfit.metrics import (
     recall,
     specificity,
     tp,
-    value,
 )
+from imbfit.reading import value
 from imbfit.threshold.objectives import (
     Search,
     _Gmean,
+    _in_windows,
     _line,
     _Mcc,
     _most,
     _open_parts,
+    _split,
+    _values,
+    _widest_gap,
     counts_of,
     feasible,
     maximise,
     solve,
 )
-from imbfit.threshold.region import build_region
+from imbfit.threshold.region import GapValues, Region, build_region
 from imbfit.threshold.rows import Affine
 from imbfit.threshold.selection import Answer
 
@@ -264,6 +268,69 @@ def test_late_branching_reports_what_it_left_open(monkeypatch):
         )
         assert outcome.bound >= float(best[0]) - 1e-12
         assert outcome.value <= float(best[0]) + 1e-12
+
+
+def test_intervals_that_time_leaves_unknown_stay_in_the_bound(monkeypatch):
+    original = objectives_module.select
+    for seed, objective in itertools.product(range(10), RISING):
+        p = problem(7000 + seed, groups=3, rules=0)
+        best = best_choice(p.choices(), objective, [], greater=True)
+        calls = itertools.count()
+
+        def tired(problem_, calls=calls, **given):
+            if next(calls) < 7:
+                return original(problem_, **given)
+            return Answer(None, 0, np.inf, "unknown")
+
+        monkeypatch.setattr(objectives_module, "select", tired)
+        _, outcome = run(p, objective, [])
+        assert outcome.bound >= float(best[0]) - 1e-12
+        assert outcome.status == "feasible" or outcome.value == pytest.approx(float(best[0]))
+
+
+def test_a_split_never_keeps_the_choice_it_comes_from():
+    rng = np.random.default_rng(0)
+    for trial in range(500):
+        low = float(rng.uniform(-1, 1))
+        most = float(rng.uniform(0, 1))
+        high = low + most
+        for _ in range(int(rng.integers(1, 6)) if trial % 2 else 1):
+            high = float(np.nextafter(high, 9))
+        if not high - low > most:
+            continue
+        value = np.array([low, high, np.nan])
+        region = Region(np.ones(3, bool), gaps=[GapValues(value, most, 0)])
+        choice = np.array([0, 1, 2])
+        widest = _widest_gap(region, choice)
+        assert widest == (0, low, high)
+        for windows in _split(region, ((-np.inf, np.inf),), widest):
+            inside = _in_windows(region, windows)
+            assert not inside[choice].all()
+            assert inside[2]
+            assert inside[:2].sum() == 1
+
+
+def test_rounded_values_are_within_their_error():
+    rng = np.random.default_rng(0)
+    long = 0
+    for seed in range(60):
+        tables = tables_of(problem(seed, groups=2, rules=0))
+        size = int(rng.integers(1, 40))
+        form = Affine(
+            int(rng.integers(-9, 9)),
+            {
+                ("tp", None): int(rng.integers(-9, 10)) << size,
+                ("pp", "a"): (int(rng.integers(-9, 10)) << size) + 1,
+                ("pp", None): int(rng.integers(1, 2**30)),
+            },
+        )
+        for index in (None, np.arange(0, int(tables.starts[-1]), 2)):
+            rough, exact, error = _values(form, tables, index)
+            exactly = exact(np.arange(len(rough)))
+            for a, b in zip(rough.tolist(), exactly.tolist(), strict=True):
+                assert abs(Fraction(a) - int(b)) <= Fraction(error)
+            long += error > 0
+    assert 20 < long < 120
 
 
 def test_late_ratios_report_what_they_left_open(monkeypatch):

@@ -9,8 +9,6 @@ from strategies import expressions, rules, segment_keys
 
 from imbfit.expressions import Count, Number, Op
 from imbfit.metrics import (
-    NAMED,
-    SYMBOLS,
     accuracy,
     ap,
     capacity,
@@ -32,6 +30,7 @@ from imbfit.metrics import (
     tn,
     tp,
 )
+from imbfit.named import NAMED, SYMBOLS
 
 
 @settings(max_examples=300)

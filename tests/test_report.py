@@ -242,6 +242,9 @@ def test_ranks_put_what_meets_the_rules_first_and_share_ties():
     assert table["threshold"].tolist()[:3] == pytest.approx([0.85, 0.65, math.inf])
     assert table.iloc[0]["threshold"] == found.threshold
     assert found.table(top=2)["rank"].tolist() == [1, 1]
+    # what breaks a rule never shares the rank of what does not
+    flat = search_thresholds(y, score, objective=up(0 * tp + 1), constraints=pp <= 3)
+    assert flat.table(top=7)["rank"].tolist() == [1, 1, 1, 1, 5, 5, 5]
 
 
 def test_ranks_of_costs_and_of_infinite_values():

@@ -49,10 +49,10 @@ def test_the_first_of_equal_values_as_fractions():
 
 
 def test_ties_beyond_rounding_are_settled_exactly():
-    # 1/3 + 1/10^14: floats of the two values are within 1e-12, the second is larger
+    # 5 and 5 - 1/10^16 are the same float
     y = np.array([True, False, True, False])
     tables = build_tables(y, np.array([4.0, 3.0, 2.0, 1.0]))
-    objective = up(1 / 10**14 * pp - 1 / 10**14 * 2 * tp + tp * (pp - 1) * (pp - 2) * 0 + 5)
+    objective = up(5 + 1e-16 * pp - 2e-16 * tp)
     everything = np.ones(5, bool)
     assert scan(objective, tables, everything, greater_is_better=True) == 0
     assert scan(objective, tables, everything, greater_is_better=False) == 1

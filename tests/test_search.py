@@ -151,18 +151,20 @@ def test_two_gaps_at_once():
         assert_best(dataclasses.replace(p, rules=rules), seed)
 
 
-def test_a_gap_that_no_split_by_halves_would_separate():
-    # the spread exceeds the bound by the last bit only: halving the interval moves nothing
+@pytest.mark.parametrize("steps", [1, 2, 3, 10, 1000])
+def test_a_gap_that_no_split_by_halves_would_separate(steps):
+    # the spread exceeds the bound by its last bits only, so that the middle is an end
     y = [1, 0, 0, 1, 0, 0, 1, 0, 1, 1]
     score = [0.9, 0.8, 0.1, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15]
     segments = [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
-    bound = float(np.nextafter(1 - 1 / 4, 0)) - 1.1e-12
+    bound = 0.75 - steps * float(np.spacing(0.5)) - 1e-12
     found = search_thresholds(
-        y, score, objective=recall, segments=segments, constraints=max_gap(recall) <= bound,
-        time_limit=5,
+        y, score, objective=up(tp - 0.75 * fp - 2 * pp / 1000), segments=segments,
+        constraints=max_gap(recall) <= bound, time_limit=5,
     )  # fmt: skip
     assert found.status == "optimal"
-    assert found.objective_value == 1.0
+    gap = found.constraint_report[0]["value"]
+    assert gap < 0.75
 
 
 # --------------------------------------------------------------------------------------------
@@ -503,19 +505,20 @@ def test_the_gap_counts_what_rounding_may_have_cost():
     y, score, segments = rng.random(rows) < 0.2, rng.random(rows), rng.integers(0, 2, rows)
     plainly = search_thresholds(y, score, segments=segments)
     assert plainly.gap == 0
-    # weights in tenths are meant as tenths
-    tenths = search_thresholds(y, score, segments=segments, sample_weight=np.full(rows, 0.1))
-    assert tenths.gap == 0
+    # weights of a tenth or a third are meant so
+    for weight in (0.1, 1 / 3):
+        shares = search_thresholds(y, score, segments=segments, sample_weight=np.full(rows, weight))
+        assert shares.gap == 0
     for objective in (f1, cost(fp=1, fn=1000)):
-        thirds = np.where(rng.random(rows) < 0.5, 1 / 3, 1.0)
+        roots = np.where(rng.random(rows) < 0.5, 2**0.5, 1.0)
         found = search_thresholds(
-            y, score, objective=objective, segments=segments, sample_weight=thirds
+            y, score, objective=objective, segments=segments, sample_weight=roots
         )
         size = abs(found.objective_value)
         assert 0 < found.gap <= 1e-9 * max(1.0, size)
         error = found.tables.rows.error
-        whole = np.rint(thirds * float(found.tables.rows.scale)) / float(found.tables.rows.scale)
-        assert error >= abs(whole - thirds).sum() * (1 - 1e-6)
+        whole = np.rint(roots * float(found.tables.rows.scale)) / float(found.tables.rows.scale)
+        assert error >= abs(whole - roots).sum() * (1 - 1e-6)
         if objective != f1:
             # a false negative costs 1000, so its error does too
             assert found.gap >= 2 * 1000 * error
@@ -599,6 +602,12 @@ def test_rows_without_a_score_are_never_flagged():
     found = search_thresholds(y, score, objective=recall, nan_policy="negative")
     assert (found.counts.tp, found.counts.pp, found.counts.fn) == (2, 2, 1)
     assert found.threshold > -math.inf or found.counts.pp < 5
+    everybody = search_thresholds(
+        y, score, objective=recall, nan_policy="negative", constraints=pp >= 3
+    )
+    # everybody who has a score
+    assert everybody.threshold == -math.inf
+    assert everybody.counts.pp == 3
     everywhere = search_thresholds(
         y, score, objective=recall, nan_policy="negative", segments=[0, 1, 0, 1, 0]
     )

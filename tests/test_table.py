@@ -205,10 +205,19 @@ def test_the_error_of_other_numbers_is_counted(seed):
     assert np.abs(whole).astype(object).sum() <= 2**52 + len(values)
 
 
-def test_thirds_of_a_million_rows():
-    whole, scale, error = to_integers(np.full(1_000_000, 1 / 3))
-    assert 0 < error < 1e-9 * 333_333
-    assert abs(float(Fraction(int(whole.sum())) / scale) - 1e6 / 3) <= error * 1.001
+def test_roots_of_a_million_rows():
+    whole, scale, error = to_integers(np.full(1_000_000, 2**0.5))
+    assert 0 < error < 1e-9 * 1_414_213
+    assert abs(float(Fraction(int(whole.sum())) / scale) - 1e6 * 2**0.5) <= error * 1.001
+
+
+@pytest.mark.parametrize("shares", [[3], [7, 1], [2, 3, 4, 5], [49], [7, 8, 9, 11]])
+def test_equal_shares_of_a_row_are_exact(shares):
+    # each row is there as often as it has shares, and all of them make one
+    values = np.concatenate([np.full(k, 1 / k) for k in shares for _ in range(9)])
+    whole, scale, error = to_integers(values)
+    assert error == 0
+    assert whole.sum() == 9 * len(shares) * scale
 
 
 def test_a_value_that_a_sample_of_rows_does_not_show():

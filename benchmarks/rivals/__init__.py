@@ -1,8 +1,8 @@
 """What else one could use, each behind the same interface: a function ``prepare``.
 
-``prepare(problem, data, time_limit)`` does what needs no clock (wrapping the scores in an estimator,
-say) and returns a function without arguments that does the rest and returns a `Result`; or it raises
-`DoesNotFit` with the reason why the rival can't solve the problem.
+``prepare(problem, data, time_limit)`` does what needs no clock (wrapping the scores in an
+estimator, say) and returns a function without arguments that does the rest and returns a `Result`;
+or it raises `DoesNotFit` with the reason why the rival can't solve the problem.
 """
 
 from __future__ import annotations

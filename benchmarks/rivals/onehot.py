@@ -2,12 +2,13 @@
 
 To be fair to it, the candidates are only the positives' cuts and nobody (nothing else can be best
 where flagging more without a further hit never helps), those that break the constraint of their own
-segment are left out before, sums are integers, and no gap is allowed. F1 takes Dinkelbach's steps, each
-a model of its own; MCC takes the same steps on its square, with the one product CP-SAT needs.
+segment are left out before, sums are integers, and no gap is allowed. F1 takes Dinkelbach's steps,
+each a model of its own; MCC takes the same steps on its square, with the products that this needs.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from ortools.sat.python import cp_model
 
 from benchmarks.problems import Data, Problem, gain, saved
 from benchmarks.rivals import DoesNotFit, Prepared, Result
-from imbfit.metrics import Count, f1, mcc, precision
+from imbfit.expressions import Count
+from imbfit.metrics import f1, mcc, precision
 
 name = "one-hot CP-SAT"
 
@@ -48,7 +50,12 @@ def cuts(problem: Problem, data: Data) -> Cuts:
         money = np.rint(data.amount * 100).astype(np.int64)
     segment = np.zeros(len(data.score), int) if data.segment is None else data.segment
     order = np.lexsort((-data.score, segment))
-    segment, score, truth, money = segment[order], data.score[order], data.positive[order], money[order]
+    segment, score, truth, money = (
+        segment[order],
+        data.score[order],
+        data.positive[order],
+        money[order],
+    )
     first = np.searchsorted(segment, np.arange(segment[-1] + 1))
 
     def running(values: np.ndarray) -> np.ndarray:
@@ -130,7 +137,7 @@ class _Steps:
         flags = [model.new_bool_var("") for _ in range(len(table.tp))]
         by_segment = np.argsort(table.segment, kind="stable")
         edges = np.searchsorted(table.segment[by_segment], np.arange(table.segment.max() + 2))
-        for first, end in zip(edges[:-1], edges[1:], strict=True):
+        for first, end in itertools.pairwise(edges):
             model.add_exactly_one(flags[i] for i in by_segment[first:end].tolist())
         for sums, limit in self.bounds:
             model.add(self.total(flags, getattr(table, sums)) <= limit)

@@ -18,9 +18,7 @@ def prepare(problem: Problem, data: Data, time_limit: float) -> Prepared:
         with warnings.catch_warnings():
             # a search that ends without a proof says so in its status
             warnings.simplefilter("ignore", SearchWarning)
-            found = search_thresholds(
-                data.positive, data.score, time_limit=time_limit, **arguments
-            )
+            found = search_thresholds(data.positive, data.score, time_limit=time_limit, **arguments)
         return Result(found.thresholds, found.status, found.best_bound, found.gap)
 
     return run

@@ -3,55 +3,51 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import numbers
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
-from imbfit._labels import (
-    amount_columns,
-    encode_binary,
-    first_rows,
-    positive_label,
-    row_weights,
-)
-from imbfit.exceptions import ScoreScaleWarning, SearchWarning
-from imbfit.expressions import Constraint, Expr, Scope, columns_of
+from imbfit._labels import encode_binary, first_rows, positive_label, row_weights
+from imbfit.exceptions import ScoreScaleWarning
+from imbfit.expressions import Constraint, Expr, Scope
 from imbfit.metrics import as_metric
-from imbfit.threshold.frames import (
-    Layout,
-    align,
-    check_present,
-    column_names,
-    is_missing,
-    lookup,
-    read_layout,
-    row_count,
+from imbfit.threshold.amounts import (
+    columns_read,
+    group_names,
+    names_of,
+    read_amounts,
+    read_columns,
+    read_groups,
 )
+from imbfit.threshold.counting import count_rows
+from imbfit.threshold.fold_thresholds import cut_columns, thresholds_by_fold
+from imbfit.threshold.frames import align
+from imbfit.threshold.inner_model import check_inner_fitted, refuse_sampler, weight_parameter
+from imbfit.threshold.layout import Layout, read_layout
 from imbfit.threshold.report import sensitivity
+from imbfit.threshold.response import Response
+from imbfit.threshold.row_segments import is_missing, lookup
 from imbfit.threshold.scoring import (
     PooledScores,
-    Response,
     draw_splits,
     frozen_scores,
     out_of_fold_scores,
     scale_difference,
 )
-from imbfit.threshold.search import ThresholdSearch, read_goal, search_thresholds
+from imbfit.threshold.search import ThresholdSearch, group_columns, read_goal, search_thresholds
 from imbfit.threshold.segments import encode_segments
-from imbfit.threshold.table import build_tables
+from imbfit.threshold.table import CandidateTables
 
 __all__ = ["OTLPThresholdClassifier"]
 
@@ -298,14 +294,14 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         X, labels, weight = self._check_rows(X, y, sample_weight, amounts, groups)
         fit_params, split_params = self._route(weight, amounts, groups)
         layout = self._layout(X, rules, amounts)
-        columns = _read_columns(layout, X, amounts, goal, rules)
+        columns = read_columns(layout, X, amounts, goal, rules)
         response = self._response_to(labels, layout)
         pooled = self._score_rows(X, labels, response, fit_params, split_params)
         tuning = {
             "y_true": labels[pooled.rows] == response.pos_label,
             "y_score": pooled.score,
-            "sample_weight": _share(weight, pooled),
-            **_cut(columns, pooled.rows),
+            "sample_weight": pooled.share(weight),
+            **cut_columns(columns, pooled.rows),
         }
         found = self._search(tuning, self.time_limit)
         model = self._final_model(X, labels, response, pooled, fit_params)
@@ -357,7 +353,7 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             raise ValueError("sample_weight is zero in every row, so no row is left")
         weight = row_weights(sample_weight, len(labels))
         if weight is not None and not self._is_frozen():
-            _refuse_sampler(self.estimator)
+            refuse_sampler(self.estimator)
         return X, labels, weight
 
     def _is_frozen(self) -> bool:
@@ -376,7 +372,7 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             return to_fit, routed.splitter.split
         to_fit = {}
         if weight is not None and not self._is_frozen():
-            name = _weight_parameter(self.estimator)
+            name = weight_parameter(self.estimator)
             if name is None:
                 warnings.warn(
                     f"{type(self.estimator).__name__}.fit takes no sample_weight; the weights "
@@ -389,7 +385,7 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         return to_fit, {} if groups is None else {"groups": groups}
 
     def _layout(self, X: Any, rules: list[Constraint | Scope], amounts: Any) -> Layout:
-        given = _names(amounts)
+        given = names_of(amounts)
         both = sorted(set(given) & set(self.amounts if isinstance(self.amounts, Mapping) else ()))
         if both:
             raise ValueError(
@@ -399,14 +395,14 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             X,
             segments=self.segments,
             amounts=self.amounts,
-            per=[name for name in _group_names(rules) if name not in given],
+            per=[name for name in group_names(rules) if name not in given],
             estimator_columns=self.estimator_columns,
         )
 
     def _response_to(self, labels: np.ndarray, layout: Layout) -> Response:
         classes = np.unique(labels)
         if self._is_frozen():
-            _check_fitted(self.estimator)
+            check_inner_fitted(self.estimator)
             known = getattr(self.estimator, "classes_", classes)
             if not np.isin(classes, known).all() or len(known) != 2:
                 raise ValueError(
@@ -540,25 +536,78 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _thresholds_by_fold(self) -> np.ndarray:
         n_folds = int(self._fold.max()) + 1
         limit = None if self.time_limit is None else self.time_limit / n_folds
-        spread = np.full((n_folds, len(self.thresholds_)), np.nan)
-        for fold in range(n_folds):
-            own = self._fold_tuning(np.flatnonzero(self._fold == fold))
-            try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", SearchWarning)
-                    found = self._search(own, limit, infeasible="raise", verbose=0)
-            except ValueError:
-                continue  # one class only, no rows of a segment, or infeasible on these rows alone
-            spread[fold] = [found.thresholds.get(name, np.nan) for name in self.thresholds_]
+        spread = thresholds_by_fold(
+            self._tuning,
+            self._fold,
+            lambda own: self._search(own, limit, infeasible="raise", verbose=0),
+            segments=list(self.thresholds_),
+            bounded=bool(self.search_.rules),
+        )
         return spread if self.search_.segmented else spread[:, 0]
 
-    def _fold_tuning(self, rows: np.ndarray) -> dict[str, Any]:
-        own = _cut(self._tuning, rows)
-        if self.search_.rules:
-            weight = self._tuning["sample_weight"]
-            weight = np.ones(len(self._fold)) if weight is None else weight
-            own["sample_weight"] = weight[rows] * (weight.sum() / max(weight[rows].sum(), 1e-300))
-        return own
+    def candidates(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        amounts: Any = None,
+        expressions: Iterable[Any] = (),
+    ) -> CandidateTables:
+        """Count any rows over all thresholds, scored by the fitted inner model.
+
+        Parameters
+        ----------
+        X : frame, array, sparse matrix or sequence of length n_rows
+            Rows with their segments, and with the columns that formulas and capacities name.
+        y : array-like of shape (n_rows,)
+            Their labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            How often each row counts.
+        amounts : frame or mapping of str to array-like, default=None
+            As in `fit`.
+        expressions : iterable of Expr or str
+            Formulas besides the objective and the constraints whose per-row columns are summed too.
+
+        Returns
+        -------
+        CandidateTables
+            A candidate for each distinct score of a segment, whatever `thresholds` is; what
+            :class:`imbfit.ThresholdDisplay` draws.
+        """
+        check_is_fitted(self)
+        extra = [as_metric(item) for item in expressions]
+        per = read_groups(self._response.layout, X, amounts, self.search_.rules)
+        return self._count(X, y, sample_weight, amounts, extra, per=per)
+
+    def _count(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        amounts: Any,
+        extra: list[Expr],
+        *,
+        per: dict[str, np.ndarray] | None = None,
+        grid: np.ndarray | None = None,
+    ) -> CandidateTables:
+        layout, found = self._response.layout, self.search_
+        positive = encode_binary(
+            y, pos_label=self._response.pos_label, name="y", classes=self.classes_
+        )
+        check_consistent_length(X, positive)
+        rows = len(positive)
+        score = self._response.score(self.estimator_, X)
+        wanted = columns_read(found.objective, [*found.rules, *extra])
+        return count_rows(
+            positive,
+            np.where(np.isnan(score), -np.inf, score),
+            segments=encode_segments(layout.segment_values(X), rows),
+            weight=row_weights(sample_weight, rows),
+            columns=read_amounts(layout, X, amounts, wanted),
+            groups=None if per is None else group_columns(found.rules, per, rows),
+            grid=grid,
+        )
 
     def table(
         self,
@@ -595,29 +644,10 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         """
         check_is_fitted(self)
         extra = [as_metric(item) for item in expressions]
-        layout, found = self._response.layout, self.search_
-        positive = encode_binary(
-            y, pos_label=self._response.pos_label, name="y", classes=self.classes_
-        )
-        check_consistent_length(X, positive)
-        weight = row_weights(sample_weight, len(positive))
-        keep = np.ones(len(positive), bool) if weight is None else weight > 0
-        score = self._response.score(self.estimator_, X)
-        codes, names = encode_segments(layout.segment_values(X), len(positive))
-        wanted = _columns_read(found.objective, [*found.rules, *extra])
-        columns = _read_amounts(layout, X, amounts, wanted)
-        grid = None
+        found, grid = self.search_, None
         if not isinstance(self.thresholds, (str, numbers.Integral)):
             grid = np.asarray(self.thresholds, float)
-        tables = build_tables(
-            positive[keep],
-            np.where(np.isnan(score), -np.inf, score)[keep],
-            segment_codes=None if codes is None else codes[keep],
-            segment_names=names,
-            weight=None if weight is None else weight[keep],
-            columns={name: values[keep] for name, values in columns.items()},
-            grid=grid,
-        )
+        tables = self._count(X, y, sample_weight, amounts, extra, grid=grid)
         return sensitivity(
             tables,
             objective=found.objective,
@@ -766,168 +796,7 @@ def _check_labels(labels: np.ndarray) -> None:
         )
 
 
-def pipelines_in(estimator: Any) -> Iterator[Any]:
-    """Yield every pipeline in an estimator and its parameters, outer ones first."""
-    parts = [estimator]
-    if hasattr(estimator, "get_params"):
-        parts += list(estimator.get_params(deep=True).values())
-    for part in parts:
-        if not isinstance(part, type) and isinstance(getattr(part, "steps", None), list):
-            yield part
-
-
-def _refuse_sampler(estimator: Any) -> None:
-    for pipeline in pipelines_in(estimator):
-        for name, step in pipeline.steps:
-            if hasattr(step, "fit_resample"):
-                raise ValueError(
-                    f"sample_weight can't be used with the sampler {name!r} "
-                    f"({type(step).__name__}) inside the estimator: the weights belong to the rows "
-                    "before resampling, and would hit others. Fit the pipeline first, then choose "
-                    "the thresholds on held-out rows with sample_weight: OTLPThresholdClassifier("
-                    "FrozenEstimator(pipeline)).fit(X_valid, y_valid, sample_weight=...); or take "
-                    "a model with class_weight instead of the sampler"
-                )
-
-
-def _weight_parameter(estimator: Any) -> str | None:
-    """Name under which an estimator's fit takes case weights, without metadata routing."""
-    if has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    if isinstance(getattr(estimator, "steps", None), list):
-        name, last = estimator.steps[-1]
-        inner = None if last is None or isinstance(last, str) else _weight_parameter(last)
-        return None if inner is None else f"{name}__{inner}"
-    # searches pass on what they get, cut to the fold
-    takes = inspect.signature(estimator.fit).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in takes) and hasattr(estimator, "estimator"):
-        return _weight_parameter(estimator.estimator)
-    return None
-
-
-def _check_fitted(estimator: Any) -> None:
-    if hasattr(estimator, "classes_"):
-        return
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        inner = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
-        name = type(inner).__name__
-        raise NotFittedError(
-            f"the thresholds of a fitted model were asked for, but this {name} is not fitted. Fit "
-            "it first. A model under cv='prefit' is cloned, and so forgets what it learned, inside "
-            "GridSearchCV, cross_val_score and the like: wrap it there as "
-            f"OTLPThresholdClassifier(FrozenEstimator({name.lower()}))"
-        ) from None
-
-
 def _check_choice(name: str, given: Any, allowed: tuple[str, ...], other: str = "") -> None:
     if not isinstance(given, str) or given not in allowed:
         listed = ", ".join(map(repr, allowed))
         raise ValueError(f"{name}={given!r}: allowed are {listed}{f' or {other}' if other else ''}")
-
-
-def _names(amounts: Any) -> list[Any]:
-    if amounts is None:
-        return []
-    names = list(amounts) if isinstance(amounts, Mapping) else column_names(amounts)
-    if names is None:
-        raise TypeError(
-            f"amounts is of type {type(amounts).__name__}; give a frame, or a dict of columns such "
-            'as {"amount": values}'
-        )
-    return names
-
-
-def _group_names(rules: Iterable[Any]) -> list[str]:
-    return list(
-        dict.fromkeys(
-            rule.key
-            for rule in rules
-            if isinstance(rule, Scope) and rule.kind == "capacity" and isinstance(rule.key, str)
-        )
-    )
-
-
-def _columns_read(goal: Any, rules: Iterable[Any]) -> set[str]:
-    formulas = [*rules, goal] if isinstance(goal, Expr) else list(rules)
-    return set().union(*map(columns_of, formulas))
-
-
-def _one_per_row(column: Any, rows: int, name: str) -> np.ndarray:
-    values = np.asarray(column)
-    if values.ndim != 1 or len(values) != rows:
-        raise ValueError(
-            f"amounts[{name!r}] has shape {values.shape}, but X has {rows} rows. Inside "
-            "GridSearchCV, cross_validate and the like give a frame, whose rows are cut along with "
-            "those of X; a dict is passed on whole"
-        )
-    return values
-
-
-def _cut(values: Any, rows: np.ndarray) -> Any:
-    """Cut vectors to some rows, also those in dicts."""
-    if isinstance(values, dict):
-        return {name: _cut(value, rows) for name, value in values.items()}
-    return None if values is None else values[rows]
-
-
-def _read_columns(
-    layout: Layout, X: Any, amounts: Any, goal: Any, rules: list[Constraint | Scope]
-) -> dict[str, Any]:
-    """Read what the search needs besides labels and scores."""
-    segments = layout.segment_values(X)
-    if segments is not None:
-        check_present(segments)
-    return {
-        "segments": segments,
-        "amounts": _read_amounts(layout, X, amounts, _columns_read(goal, rules)),
-        "per": _read_groups(layout, X, amounts, rules),
-    }
-
-
-def _read_amounts(
-    layout: Layout, X: Any, amounts: Any, wanted: Iterable[str]
-) -> dict[str, np.ndarray]:
-    rows, given, found = row_count(X), _names(amounts), {}
-    for name in given:
-        _one_per_row(amounts[name], rows, name)
-    for name in sorted(wanted):
-        if name in given:
-            found[name] = amounts[name]
-        elif name in layout.sources:
-            found[name] = layout.source(X, name)
-        else:
-            listed = ", ".join(map(repr, [*given, *layout.sources])) or "none"
-            raise ValueError(
-                f"the formulas read the per-row column {name!r}; amounts given: {listed}. Pass "
-                f"amounts={{{name!r}: column of X}}, or fit(amounts=) with such a column"
-            )
-    return amount_columns(found, rows)
-
-
-def _read_groups(
-    layout: Layout, X: Any, amounts: Any, rules: list[Constraint | Scope]
-) -> dict[str, np.ndarray]:
-    given, groups = _names(amounts), {}
-    for name in _group_names(rules):
-        if name in given:
-            groups[name] = _one_per_row(amounts[name], row_count(X), name)
-        elif name in layout.sources:
-            groups[name] = layout.source(X, name)
-        else:
-            raise ValueError(
-                f"capacity(..., per={name!r}) needs a column {name!r}, and neither X nor "
-                f"amounts has it; pass amounts={{{name!r}: column}}, or fit(amounts=) with "
-                "such a column"
-            )
-    return groups
-
-
-def _share(weight: np.ndarray | None, pooled: PooledScores) -> np.ndarray | None:
-    """Case weights of the pooled scores, whose sum for each row is the row's weight."""
-    own = None if weight is None else weight[pooled.rows]
-    if pooled.times is None:
-        return own
-    # one division, so that the search can recover the fraction from the float
-    return (1.0 if own is None else own) / pooled.times

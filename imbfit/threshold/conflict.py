@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from imbfit.exceptions import InfeasibleConstraints, UnsupportedMetric
 from imbfit.expressions import Constraint, Expr, Number, Op, Scope, Threshold
-from imbfit.metrics import margin, n, pp
+from imbfit.named import n, pp
+from imbfit.reading import margin
 from imbfit.threshold.objectives import Outcome, Search, feasible, maximise
 from imbfit.threshold.region import build_region, local_mask, plain, segment_of
 from imbfit.threshold.scan import objective_values
@@ -34,14 +35,26 @@ _LOOSEST = 1e9
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Whether constraints can be met; None where the time ran out first."""
+    """Whether constraints can be met; None where the time ran out first.
+
+    Attributes
+    ----------
+    search : Search
+        Tables, time limit, seed.
+    open : list
+        Grows by one with each question that was left open.
+    """
 
     search: Search
+    open: list[None] = field(default_factory=list)
 
     def __call__(self, rules: Rules) -> bool | None:
         """Tell whether all of the rules can be met at once."""
         outcome = feasible(self.search, build_region(list(rules), self.search.tables))
-        return None if outcome.status == "unknown" else outcome.choice is not None
+        if outcome.status == "unknown":
+            self.open.append(None)
+            return None
+        return outcome.choice is not None
 
 
 def best_within(objective: Expr, search: Search, rules: Rules, *, greater_is_better: bool) -> Any:
@@ -93,6 +106,7 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
     lines = []
     for rule in conflict:
         rest = [other for other in conflict if other is not rule]
+        left_open = len(can_hold.open)
         reach, where, at_fault = _reach(rule, rest, search, can_hold)
         line = f"  - {rule.label}"
         if at_fault:
@@ -102,6 +116,8 @@ def explain(rules: Rules, search: Search) -> InfeasibleConstraints:
         if reach is not None:
             best_values[rule.label] = reach
             line += f": reaches {reach:.6g}{where} {'given the others' if rest else 'at best'}"
+            if len(can_hold.open) > left_open or search.late:
+                line += " (the time ran out: more may be possible)"
         lines.append(line)
     alone = len(conflict) == 1
     head = (

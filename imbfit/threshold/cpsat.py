@@ -13,6 +13,8 @@ from imbfit.threshold.core import Core
 
 # CP-SAT calls a model invalid when a sum may leave 64 bits; this leaves room for its own shifts.
 _SAFE = 2**60
+# As many rows make a model of flags dense.
+_MANY_ROWS = 8
 
 
 def solve_core(
@@ -55,21 +57,19 @@ def solve_core(
     if (np.diff(core.starts) == 0).any():
         return None, -np.inf, "infeasible"
     losses, base = _losses(core)
-    made = _model(core, losses)
+    made = _model(core)
     if made is None:
         return None, -np.inf, "infeasible"
     model, flags = made
     divisor = _divisor(core, losses)
     scaled = [loss // divisor for loss in losses]
-    lost = cp_model.LinearExpr.weighted_sum(flags, scaled)
+    lost = flags.sum_of(scaled)
     model.minimize(lost)
     if np.isfinite(bound):
         least_loss = max(0, base - int(np.floor(bound)))
         model.add(lost >= max(0, least_loss // divisor - (len(core.starts) - 1)))
     if hint is not None:
-        chosen = set(hint.tolist())
-        for j, flag in enumerate(flags):
-            model.add_hint(flag, j in chosen)
+        flags.hint(model, hint)
     solver = _exact_solver(left, seed)
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
@@ -82,7 +82,7 @@ def solve_core(
     reached = float(base - best_loss * divisor)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None, min(bound, reached) if np.isfinite(reached) else bound, "unknown"
-    picked = np.array([j for j, flag in enumerate(flags) if solver.boolean_value(flag)])
+    picked = flags.picked(solver)
     if any(
         int(row[picked].sum()) > limit for row, limit in zip(core.usage, core.limits, strict=True)
     ):
@@ -130,12 +130,73 @@ def _divisor(core: Core, losses: list[int]) -> int:
     return divisor
 
 
-def _model(core: Core, losses: list[int]) -> tuple[Any, list[Any]] | None:
+class _OneHot:
+    """A flag for each candidate, one of each segment."""
+
+    def __init__(self, model: Any, core: Core) -> None:
+        self.flags = [model.new_bool_var("") for _ in core.value]
+        for own in _segments(core):
+            model.add_exactly_one(self.flags[own])
+
+    def sum_of(self, values: list[int]) -> Any:
+        """Sum of a number per candidate over the chosen ones."""
+        return cp_model.LinearExpr.weighted_sum(self.flags, values)
+
+    def hint(self, model: Any, choice: np.ndarray) -> None:
+        """Start from a choice."""
+        chosen = set(choice.tolist())
+        for j, flag in enumerate(self.flags):
+            model.add_hint(flag, j in chosen)
+
+    def picked(self, solver: Any) -> np.ndarray:
+        """Read the chosen candidates."""
+        return np.array([j for j, flag in enumerate(self.flags) if solver.boolean_value(flag)])
+
+
+class _Ordered:
+    """A flag for each candidate but the first: it is chosen, or one behind it.
+
+    From one candidate to the next few of many rows change, so sums over these flags are sparse.
+    """
+
+    def __init__(self, model: Any, core: Core) -> None:
+        self.core = core
+        self.flags: dict[int, Any] = {}
+        for own in _segments(core):
+            for j in range(own.start + 1, own.stop):
+                self.flags[j] = model.new_bool_var("")
+                if j > own.start + 1:
+                    model.add_implication(self.flags[j], self.flags[j - 1])
+
+    def sum_of(self, values: list[int]) -> Any:
+        """Sum of a number per candidate over the chosen ones."""
+        steps = [(flag, values[j] - values[j - 1]) for j, flag in self.flags.items()]
+        steps = [(flag, step) for flag, step in steps if step]
+        constant = sum(values[j] for j in self.core.starts[:-1].tolist())
+        flags, weights = zip(*steps, strict=True) if steps else ((), ())
+        return cp_model.LinearExpr.weighted_sum(list(flags), list(weights)) + constant
+
+    def hint(self, model: Any, choice: np.ndarray) -> None:
+        """Start from a choice."""
+        for own, chosen in zip(_segments(self.core), choice.tolist(), strict=True):
+            for j in range(own.start + 1, own.stop):
+                model.add_hint(self.flags[j], j <= chosen)
+
+    def picked(self, solver: Any) -> np.ndarray:
+        """Read the chosen candidates."""
+        return np.array(
+            [
+                own.start
+                + sum(solver.boolean_value(self.flags[j]) for j in range(own.start + 1, own.stop))
+                for own in _segments(self.core)
+            ]
+        )
+
+
+def _model(core: Core) -> tuple[Any, _OneHot | _Ordered] | None:
     """Make flags, one of each segment, under the rows; None where a row can't be met."""
     model = cp_model.CpModel()
-    flags = [model.new_bool_var("") for _ in losses]
-    for own in _segments(core):
-        model.add_exactly_one(flags[own])
+    flags = _Ordered(model, core) if len(core.limits) > _MANY_ROWS else _OneHot(model, core)
     for row, limit in zip(core.usage, core.limits, strict=True):
         least = np.minimum.reduceat(row, core.starts[:-1])
         extra = (row - np.repeat(least, np.diff(core.starts))).tolist()
@@ -147,6 +208,5 @@ def _model(core: Core, losses: list[int]) -> tuple[Any, list[Any]] | None:
         coarse = 1
         while sum(extra) // coarse >= _SAFE:
             coarse *= 2
-        used = cp_model.LinearExpr.weighted_sum(flags, [e // coarse for e in extra])
-        model.add(used <= room // coarse)
+        model.add(flags.sum_of([e // coarse for e in extra]) <= room // coarse)
     return model, flags

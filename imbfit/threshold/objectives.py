@@ -20,15 +20,18 @@ import numpy as np
 from imbfit.confusion import Confusion
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.expressions import Expr, describe
-from imbfit.metrics import gmean, mcc, value
+from imbfit.named import gmean, mcc
+from imbfit.reading import value
 from imbfit.threshold.region import Region, Row, _sign
-from imbfit.threshold.rows import Affine, affine_pair, known_sums, sum_of, to_ratio
-from imbfit.threshold.selection import Answer, Selection, select
+from imbfit.threshold.rows import Affine, affine_pair, sum_of, to_ratio
+from imbfit.threshold.selection import Answer, Selection, select, undominated
 from imbfit.threshold.table import CandidateTables, Sums
 
 # The values of each gap's metric, (low, high], that a part of the region is about.
 _Windows = tuple[tuple[float, float], ...]
 _PRECISION = 2**20
+# Entries of the rows of groups, at 8 bytes each.
+_LARGEST_TABLE = 60_000_000
 # MCC and G-mean are floats; what differs by less is one value.
 _ROUNDING = 2e-12
 _LONGEST = 1010  # bits of a number whose sums are still floats
@@ -67,6 +70,13 @@ class Search:
     def late(self) -> bool:
         """Whether the time limit has passed."""
         return time.monotonic() > self.deadline
+
+    def part(self) -> Search:
+        """Return the same search with a quarter of the time that is left."""
+        now = time.monotonic()
+        if np.isinf(self.deadline) or now > self.deadline:
+            return self
+        return replace(self, deadline=now + (self.deadline - now) / 4)
 
     def say(self, message: str) -> None:
         """Print progress."""
@@ -373,6 +383,19 @@ def _solve(
         start = None
         if hint is not None and region.allowed[hint].all():
             start = np.searchsorted(index, hint)
+        grouped = _with_groups(problem, region, tables, index)
+        if grouped is not None:
+            # every capacity is a row of this problem, so none is left to join
+            kept, problem = grouped
+            answer = select(
+                problem,
+                deadline=search.deadline,
+                seed=search.seed,
+                target=target - constant,
+                enough=enough - constant,
+            )
+            choice = None if answer.choice is None else index[kept[answer.choice]]
+            return Answer(choice, answer.value + constant, answer.bound + constant, answer.status)
         answer = select(
             problem,
             deadline=search.deadline,
@@ -383,6 +406,9 @@ def _solve(
         )
         if answer.choice is None:
             return Answer(None, 0, answer.bound + constant, answer.status)
+        if search.late and region.groups:
+            # the rows that are still missing would take more time than there is
+            return _late(answer, region, index, tables, constant)
         choice = index[answer.choice]
         if not _join_groups(region, choice, tables):
             return Answer(
@@ -392,6 +418,41 @@ def _solve(
                 answer.status,
             )
         hint = None
+
+
+def _with_groups(
+    problem: Selection, region: Region, tables: CandidateTables, index: np.ndarray
+) -> tuple[np.ndarray, Selection] | None:
+    """Add a row for each group that may be full, for the candidates that can matter.
+
+    None where there are no groups, or where the rows would take too much memory.
+    """
+    if not region.groups:
+        return None
+    kept, small = undominated(problem, rows_to_come=True)
+    size = sum(len(capacities.groups.names) for capacities in region.groups)
+    if size * len(kept) > _LARGEST_TABLE:
+        return None
+    usage, limits = list(small.usage), list(small.limits)
+    for capacities in region.groups:
+        table = capacities.table(index[kept], tables.starts)
+        most = np.maximum.reduceat(table, small.starts[:-1], axis=1).sum(axis=1)
+        for row in np.flatnonzero(most > capacities.limit):
+            usage.append(table[row])
+            limits.append(capacities.limit)
+    return kept, replace(small, usage=usage, limits=limits)
+
+
+def _late(
+    answer: Answer, region: Region, index: np.ndarray, tables: CandidateTables, constant: int
+) -> Answer:
+    assert answer.choice is not None
+    choice = index[answer.choice]
+    bound = answer.bound + constant
+    for capacities in region.groups:
+        if (capacities.flagged(choice, tables.starts) > capacities.limit).any():
+            return Answer(None, 0, bound, "unknown")
+    return Answer(choice, answer.value + constant, bound, answer.status)
 
 
 def _join_groups(region: Region, choice: np.ndarray, tables: CandidateTables) -> bool:
@@ -460,7 +521,10 @@ def _ratio(
 ) -> Outcome:
     """Dinkelbach's steps on ``scale * N / D``, in exact fractions."""
     tables = search.tables
-    answer = solve(numerator, search, region)
+    # a start and better choices need no proof, so they take a part of the time
+    answer = solve(numerator, search.part(), region)
+    if answer.choice is None and answer.status == "unknown":
+        answer = solve(numerator, search, region)
     if answer.choice is not None and at(denominator, tables, answer.choice) == 0:
         # the ratio has no value here; look for any choice where it has one
         if at(numerator, tables, answer.choice) > 0:
@@ -479,7 +543,11 @@ def _ratio(
         ratio = Fraction(top, bottom)
         search.say(f"ratio step {step}: {float(scale * ratio):.9g}")
         p, q = ratio.numerator, ratio.denominator
-        answer = solve(_less(numerator, denominator, p, q), search, region, hint=choice, target=0)
+        form = _less(numerator, denominator, p, q)
+        answer = solve(form, search.part(), region, hint=choice, target=0)
+        open_ = answer.status not in ("optimal", "infeasible") and answer.bound > 0
+        if open_ and (answer.choice is None or answer.value <= 0) and not search.late:
+            answer = solve(form, search, region, hint=choice, target=0)
         value = float(scale * ratio)
         if answer.choice is not None and answer.value > 0:
             choice = answer.choice
@@ -552,9 +620,7 @@ def _least(form: Affine, tables: CandidateTables, region: Region) -> int:
 def _rising(objective: Expr, search: Search, region: Region) -> Outcome:
     """Branch on intervals of pp for MCC and G-mean, which rise with tp for a given pp."""
     tables = search.tables
-    known = known_sums(tables, None)
-    unit = float(tables.rows.scale)
-    ap, n = float(known["ap", None]) * unit, float(known["n", None]) * unit
+    ap, n = (float(sum(int(v) for v in array)) for array in (tables.rows.ap, tables.rows.n))
     curve = _Mcc(ap, n) if objective == mcc else _Gmean(ap, n)
     everything = slice(0, int(tables.starts[-1]))
     flagged = _ROWS.values(tables, everything)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,13 @@ def read_table(table: Any) -> CandidateTables:
         codes = np.zeros(rows, np.int64)
     order = np.lexsort((-cut, codes))
     cut, codes = cut[order], codes[order]
-    amounts = sorted({name[3:-1] for name in names if name[:3] in {f"{c}[" for c in _CELLS}})
+    # a column counts as an amount with all four cells; a table of ours may show fn["amount"] alone
+    found = [re.fullmatch(r"(tp|fp|fn|tn)\[([^\[\]]+)\]", name) for name in names]
+    cells_of: dict[str, set[str]] = {}
+    for match in found:
+        if match is not None and not match[2].startswith('"'):
+            cells_of.setdefault(match[2], set()).add(match[1])
+    amounts = sorted(cells_of)
 
     edges = np.searchsorted(codes, np.arange(len(segments) + 1))
     starts = edges + 2 * np.arange(len(segments) + 1)

@@ -15,7 +15,8 @@ import numpy as np
 
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.expressions import Constraint, Number, Scope, Threshold, describe
-from imbfit.metrics import margin, n, pp
+from imbfit.named import n, pp
+from imbfit.reading import margin
 from imbfit.threshold.rows import Affine, affine_pair, as_fraction, constraint_ratio
 from imbfit.threshold.table import CandidateTables, Groups
 
@@ -50,6 +51,35 @@ class GroupRows:
         running = np.concatenate([[0], np.cumsum(np.rint(added).astype(np.int64))])
         before = np.repeat(running[starts[:-1]], np.diff(starts))
         return np.asarray(running[1:] - before, np.int64)
+
+    def table(self, kept: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Return the flagged weight of every group, for some candidates of each segment.
+
+        Parameters
+        ----------
+        kept : ndarray of int64
+            Candidates in order; the first of each segment among them.
+        starts : ndarray of int64
+            Of all candidates.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_groups, n_kept)
+        """
+        size = len(self.groups.names)
+        candidate = self.groups.candidate
+        inside = candidate < starts[-1]
+        # the first kept candidate that flags the row, if its segment has one
+        bucket = np.searchsorted(kept, candidate[inside])
+        segment = np.searchsorted(starts, candidate[inside], side="right") - 1
+        reached = bucket < np.searchsorted(kept, starts[segment + 1])
+        weight = None if self.groups.weight is None else self.groups.weight[inside][reached]
+        cell = self.groups.code[inside][reached] * np.int64(len(kept)) + bucket[reached]
+        added = np.bincount(cell, weight, minlength=size * len(kept)).reshape(size, len(kept))
+        running = np.cumsum(np.rint(added).astype(np.int64), axis=1)
+        first = np.searchsorted(kept, starts[:-1])
+        before = np.where(first > 0, running[:, first - 1], 0)
+        return np.asarray(running - np.repeat(before, np.diff(np.append(first, len(kept))), axis=1))
 
     def flagged(self, choice: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Sum the flagged weight of every group under a choice."""

@@ -22,7 +22,7 @@ import numpy as np
 from imbfit.confusion import Confusion
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.expressions import Constraint, Expr, Number, Op, describe
-from imbfit.metrics import evaluate
+from imbfit.reading import evaluate
 from imbfit.threshold.table import CandidateTables, Sums
 
 # A symbol is (sum, column): ("tp", None), ("pp", "amount"), ...

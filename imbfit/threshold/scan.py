@@ -15,7 +15,7 @@ import numpy as np
 
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.expressions import Expr, describe
-from imbfit.metrics import value
+from imbfit.reading import value
 from imbfit.threshold.rows import Polynomial, known_sums, sum_of, sums_of, to_ratio
 from imbfit.threshold.table import CandidateTables
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,7 @@ import numpy as np
 
 from imbfit._labels import (
     amount_columns,
+    check_index,
     check_length,
     column_vector,
     encode_binary,
@@ -23,7 +25,8 @@ from imbfit._labels import (
 from imbfit.confusion import Confusion
 from imbfit.exceptions import InfeasibleConstraints, SearchWarning
 from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
-from imbfit.metrics import as_metric, as_rules, direction, value
+from imbfit.metrics import as_metric, as_rules
+from imbfit.reading import direction, value
 from imbfit.threshold.conflict import explain, least_violation
 from imbfit.threshold.objectives import Outcome, Search, maximise
 from imbfit.threshold.region import build_region, threshold_bounds
@@ -34,11 +37,13 @@ from imbfit.threshold.table import CandidateTables, Sums, build_tables
 
 __all__ = ["ThresholdSearch", "search_table", "search_thresholds"]
 
+_FEW = 20
+_EXPLAINING = 10.0
 _CELLS = ("tp", "fp", "fn", "tn")
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ThresholdSearch:
     """The best thresholds, with their proof.
 
@@ -210,6 +215,14 @@ def search_thresholds(
     started = time.monotonic()
     goal, greater, rules = read_goal(objective, greater_is_better, constraints)
     _check_choice("nan_policy", nan_policy, ("raise", "negative"))
+    check_index(
+        y_true=y_true,
+        y_score=y_score,
+        segments=segments,
+        sample_weight=sample_weight,
+        **_parts("amounts", amounts),
+        **_parts("per", per),
+    )
     positive = encode_binary(y_true, pos_label=pos_label)
     rows = len(positive)
     score = read_scores(y_score, rows, nan_policy)
@@ -332,10 +345,24 @@ def read_goal(
     return goal, direction(goal, greater_is_better), rules
 
 
+def _parts(name: str, columns: Any) -> dict[str, Any]:
+    """Give a frame, or the columns of a mapping, the names that errors use."""
+    if isinstance(columns, Mapping):
+        return {f"{name}[{key!r}]": column for key, column in columns.items()}
+    return {name: columns}
+
+
 def read_scores(y_score: Any, rows: int, nan_policy: str) -> np.ndarray:
     """Check scores; NaN becomes -inf, never flagged, where that is the policy."""
     array = column_vector(y_score, "y_score")
     check_length(array, rows, "y_score")
+    if array.dtype.kind == "c":
+        raise ValueError("y_score holds complex numbers; give real ones, such as their real part")
+    if array.dtype.kind in "iu" and len(array) and int(np.abs(array).max()) > 2**53:
+        raise ValueError(
+            "y_score holds whole numbers beyond 2**53, which floats can't tell apart; give their "
+            "ranks instead"
+        )
     try:
         score = np.asarray(array, float)
     except (TypeError, ValueError):
@@ -406,6 +433,13 @@ def group_columns(rules: list[Constraint | Scope], per: Any, rows: int) -> dict[
         labels[:] = groups
         # numbers instead of values: values of any type, sorted or not, make the same groups
         columns[rule.key] = _Named(codes, labels)
+        if rows > _FEW and len(groups) > 0.9 * rows:
+            warnings.warn(
+                f"`{rule.label}` says nothing: the column has {len(groups)} different values in "
+                f"{rows} rows. Round times to days, or name another column",
+                SearchWarning,
+                stacklevel=3,
+            )
     return {name: column.spread() for name, column in columns.items()}
 
 
@@ -415,7 +449,8 @@ class _Named:
     labels: np.ndarray
 
     def spread(self) -> np.ndarray:
-        texts = np.array([str(label) for label in self.labels])
+        # a date is shown without its midnight
+        texts = np.array([re.sub(r"[T ]00:00:00(\.0+)?$", "", str(v)) for v in self.labels])
         unique = len(np.unique(texts)) == len(texts)
         return texts[self.codes] if unique else self.codes
 
@@ -430,7 +465,9 @@ def _grid(thresholds: Any, score: np.ndarray) -> np.ndarray | None:
         finite = score[np.isfinite(score)]
         if len(finite) == 0:
             return np.empty(0)
-        return np.asarray(np.linspace(finite.min(), finite.max(), int(thresholds)))
+        # in halves, since the range itself may be beyond floats
+        low, high = finite.min() / 2, finite.max() / 2
+        return 2 * np.asarray(np.linspace(low, high, int(thresholds)))
     grid = np.asarray(thresholds)
     if grid.ndim != 1 or grid.dtype.kind not in "iuf" or not len(grid):
         raise ValueError(
@@ -456,6 +493,10 @@ def _search(
     seed = 0
     if random_state is not None:
         own = hasattr(random_state, "randint")
+        if not own and not (is_number(random_state) and isinstance(random_state, numbers.Integral)):
+            raise ValueError(
+                f"random_state={random_state!r}: give a whole number, a RandomState or None"
+            )
         source = random_state if own else np.random.RandomState(random_state)
         seed = int(source.randint(2**31 - 1))
     deadline = np.inf if time_limit is None else started + float(time_limit)
@@ -519,7 +560,7 @@ def run(
                 conflict=[rule.label for rule in rules],
             )
         # explaining needs time of its own, and the search has used little of it
-        again = replace(search, deadline=max(search.deadline, time.monotonic() + 30))
+        again = replace(search, deadline=max(search.deadline, time.monotonic() + _EXPLAINING))
         if infeasible == "raise":
             raise explain(rules, again)
         search = again

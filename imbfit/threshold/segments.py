@@ -44,24 +44,7 @@ def encode_segments(
         array = array[:, 0]
     if array.ndim == 2:
         check_length(array, rows, what)
-        parts = [
-            encode_segments(array[:, j], rows, what=f"{what}, column {j}")
-            for j in range(array.shape[1])
-        ]
-        mixed = np.zeros(rows, np.int64)
-        for codes, names in parts:
-            assert codes is not None
-            mixed = mixed * len(names) + codes
-        found, codes = np.unique(mixed, return_inverse=True)
-        keys = []
-        for number in found.tolist():
-            key = []
-            rest = number
-            for _, names in reversed(parts):
-                rest, at = divmod(rest, len(names))
-                key.append(names[at])
-            keys.append(tuple(reversed(key)))
-        return codes.reshape(-1), tuple(keys)
+        return _encode_tuples(array, what)
     if array.ndim != 1:
         raise ValueError(
             f"{what} has shape {array.shape}; one value or one tuple per row is needed"
@@ -83,19 +66,56 @@ def encode_segments(
             present = np.bincount(shifted) > 0
             names = tuple(int(v) + low for v in np.flatnonzero(present))
             return (np.cumsum(present) - 1)[shifted], names
+    if array.dtype.kind == "O":
+        return _encode_objects(array)
+    found, codes = np.unique(array, return_inverse=True)
+    return codes.reshape(-1), tuple(_plain(v) for v in found)
+
+
+def _encode_tuples(array: np.ndarray, what: str) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Give each distinct row of several columns a number; keys are tuples."""
+    parts = [
+        encode_segments(array[:, j], len(array), what=f"{what}, column {j}")
+        for j in range(array.shape[1])
+    ]
+    mixed = np.zeros(len(array), np.int64)
+    for part, names in parts:
+        mixed = mixed * len(names) + (0 if part is None else part)
+    found, codes = np.unique(mixed, return_inverse=True)
+    keys = []
+    for number in found.tolist():
+        key = []
+        rest = number
+        for _, names in reversed(parts):
+            rest, at = divmod(rest, len(names))
+            key.append(names[at])
+        keys.append(tuple(reversed(key)))
+    return codes.reshape(-1), tuple(keys)
+
+
+def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Give each distinct object a number; objects are slow to compare, so rows are not."""
+    places: dict[Any, int] = {}
+    codes = np.fromiter((places.setdefault(v, len(places)) for v in array), np.int64, len(array))
     try:
-        found, codes = np.unique(array, return_inverse=True)
-        return codes.reshape(-1), tuple(_plain(v) for v in found)
+        ordered = sorted(places)
     except TypeError:
-        places: dict[Any, int] = {}
-        codes = np.fromiter((places.setdefault(v, len(places)) for v in array), np.int64, rows)
-        return codes, tuple(places)
+        return codes, tuple(_plain(v) for v in places)
+    rank = np.empty(len(places), np.int64)
+    rank[[places[v] for v in ordered]] = np.arange(len(places))
+    return rank[codes], tuple(_plain(v) for v in ordered)
 
 
 def _as_array(segments: Any) -> np.ndarray:
     if hasattr(segments, "to_numpy"):
         return np.asarray(segments.to_numpy())
     if isinstance(segments, (list, tuple)) and any(isinstance(v, tuple) for v in segments):
+        widths = {len(v) if isinstance(v, tuple) else 0 for v in segments}
+        if len(widths) > 1:
+            raise ValueError(
+                f"segments mixes tuples of different lengths {sorted(widths)}; give one tuple of "
+                "the same columns per row"
+            )
         return np.array([list(v) for v in segments], object)
     return np.asarray(segments)
 

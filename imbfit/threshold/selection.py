@@ -26,7 +26,12 @@ from scipy.optimize import linprog
 
 from imbfit.threshold.core import Core, best_choice
 from imbfit.threshold.cpsat import solve_core
+from imbfit.threshold.steps import make_steps, propose, relax
 
+# Beyond so many rows states of the dynamic program have little in common.
+_MANY_ROWS = 8
+# HiGHS finds good choices early; the rest of the time is for the proof.
+_SHARE = 0.5
 _CORE_STATES = 300_000
 _FIRST_STATES = 20_000
 
@@ -123,7 +128,7 @@ def select(
     for usage, limit in zip(problem.usage, problem.limits, strict=True):
         if int(np.minimum.reduceat(usage, problem.starts[:-1]).sum()) > limit:
             return INFEASIBLE
-    kept, small = _undominated(problem)
+    kept, small = undominated(problem)
     if hint is not None:
         position = np.searchsorted(kept, hint)
         position = np.minimum(position, len(kept) - 1)
@@ -135,8 +140,11 @@ def select(
     return replace(answer, choice=kept[answer.choice])
 
 
-def _undominated(problem: Selection) -> tuple[np.ndarray, Selection]:
+def undominated(problem: Selection, *, rows_to_come: bool = False) -> tuple[np.ndarray, Selection]:
     """Drop candidates that a neighbour beats in value and in every row.
+
+    With `rows_to_come`, rows that a later candidate uses no less are still missing, so only an
+    earlier one can beat it.
 
     Neighbours only: in a run of rows that differ in one respect that is all there is to drop, and
     it costs one pass. Dominance with ties broken by position has no cycles, so all can go at once.
@@ -162,7 +170,8 @@ def _undominated(problem: Selection) -> tuple[np.ndarray, Selection]:
             less |= row[1:] < row[:-1]
         dropped = np.zeros(len(value), bool)
         dropped[1:] |= left_wins
-        dropped[:-1] |= right_wins | (tied & less)
+        if not rows_to_come:
+            dropped[:-1] |= right_wins | (tied & less)
         n_dropped = int(dropped.sum())
         if n_dropped == 0:
             break
@@ -198,6 +207,14 @@ def _select(problem: Selection, hint: np.ndarray | None, ask: _Ask) -> Answer:
         if _feasible(problem, exactly):
             return _optimal(problem, exactly)
         multipliers, known = np.zeros(len(problem.usage)), [best]
+    elif len(problem.usage) > _MANY_ROWS:
+        cheapest = _argmax(problem, -_share(problem))
+        starts = [choice for choice in (hint, cheapest) if choice is not None]
+        first: _Known | None = None
+        for choice in starts:
+            if _feasible(problem, choice):
+                first = _better(problem, first, choice)
+        return _with_many_rows(problem, first, ask)
     elif len(problem.usage) == 1:
         multipliers, known = _one_multiplier(problem)
     else:
@@ -397,6 +414,14 @@ def _round(
     return columns[ranked[first]]
 
 
+def _share(problem: Selection) -> np.ndarray:
+    """Add up what each candidate uses of the rows, as shares of their limits."""
+    total_share = np.zeros(len(problem.value))
+    for row, limit in zip(problem.usage, problem.limits, strict=True):
+        total_share += row / max(1.0, float(abs(limit)))
+    return total_share
+
+
 def _best_feasible(problem: Selection, known: list[np.ndarray]) -> np.ndarray | None:
     """Of some choices, improved one segment at a time, the best that meets all rows."""
     best, best_value = None, -np.inf
@@ -451,17 +476,22 @@ class _Reduction:
 
     def core(self, room: float) -> tuple[np.ndarray, Core]:
         """Keep the candidates that lose no more than `room` against the bound."""
-        problem = self.problem
         alive = np.flatnonzero(self.reduced <= room)
-        value: Any = problem.exact(alive)
-        return alive, Core(
-            starts=np.searchsorted(alive, problem.starts),
-            value=value,
-            reduced=np.maximum(0.0, self.reduced[alive]),
-            usage=[row[alive] for row in problem.usage],
-            limits=problem.limits,
-            multipliers=self.multipliers,
-        )
+        return alive, _core(self.problem, alive, self.reduced[alive], self.multipliers)
+
+
+def _core(
+    problem: Selection, alive: np.ndarray, reduced: np.ndarray, multipliers: np.ndarray
+) -> Core:
+    value: Any = problem.exact(alive)
+    return Core(
+        starts=np.searchsorted(alive, problem.starts),
+        value=value,
+        reduced=np.maximum(0.0, reduced),
+        usage=[row[alive] for row in problem.usage],
+        limits=problem.limits,
+        multipliers=multipliers,
+    )
 
 
 def _reduce(problem: Selection, multipliers: np.ndarray) -> _Reduction:
@@ -529,7 +559,34 @@ def _close(
     if known is not None and known[1] + 1 > bound and known[1] > ask.target:
         return Answer(known[0], known[1], float(known[1]), "optimal")
     if _wanted(known, ask.target) > bound:
-        return Answer(None, 0, bound, "infeasible")
+        return Answer(None, 0, min(bound, ask.target), "infeasible")
+    return _by_solver(reduction, known, bound, ask)
+
+
+def _with_many_rows(problem: Selection, known: _Known | None, ask: _Ask) -> Answer:
+    """Relax and propose in steps, then let CP-SAT prove: a state for each row would be too much."""
+    everything = np.arange(len(problem.value))
+    nothing = np.zeros(len(problem.limits))
+    whole = _core(problem, everything, np.zeros(len(everything)), nothing)
+    multipliers = relax(make_steps(whole), seconds=ask.deadline - time.monotonic())
+    reduction = _reduce(problem, nothing if multipliers is None else multipliers)
+    bound = reduction.bound
+    alive, core = reduction.core(bound - _wanted(known, ask.target) + reduction.blur)
+    left = ask.deadline - time.monotonic()
+    complete = bool((np.diff(core.starts) > 0).all())
+    if left > 0 and complete and len(alive) > problem.n_segments:
+        choice, reach = propose(make_steps(core), core.starts, seconds=_SHARE * left)
+        # candidates left out are in nothing better than what is known
+        floor = -np.inf if known is None else float(known[1])
+        bound = min(bound, max(reach, floor, ask.target))
+        if choice is not None and _feasible(problem, alive[choice]):
+            known = _better(problem, known, _fill(problem, alive[choice]))
+    if known is not None and known[1] >= ask.enough:
+        return Answer(known[0], known[1], np.inf, "feasible")
+    if _wanted(known, ask.target) > reduction.bound:
+        if known is None or not known[1] > ask.target:
+            return Answer(None, 0, min(reduction.bound, ask.target), "infeasible")
+        return Answer(known[0], known[1], float(known[1]), "optimal")
     return _by_solver(reduction, known, bound, ask)
 
 

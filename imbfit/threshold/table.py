@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,14 @@ from imbfit.confusion import Confusion
 # Sums below this are exact in float64 too, so integers and floats can check each other.
 _BITS = 52
 _LARGEST = 2.0**_BITS
-# Decimals first: 12.99 is meant as 1299 hundredths.
-_SCALES = (*(10**k for k in range(10)), *(2**k for k in range(1, 31)))
+# Decimals first: 12.99 is meant as 1299 hundredths. Then equal shares: a row that is tested three
+# times counts a third each time. The rest are what floats are made of.
+_SCALES = (
+    *(10**k for k in range(10)),
+    *range(2, 61),
+    *(lcm(*range(2, k)) for k in range(8, 14)),
+    *(2**k for k in range(6, 31)),
+)
 
 
 @dataclass(frozen=True)
@@ -279,7 +286,7 @@ class _Layout:
 
 
 def to_integers(values: np.ndarray) -> tuple[np.ndarray, Fraction, float]:
-    """Scale floats to integers, exactly where a decimal or binary scale fits.
+    """Scale floats to integers, exactly where decimals, equal shares or a binary scale fit.
 
     Parameters
     ----------
@@ -291,7 +298,7 @@ def to_integers(values: np.ndarray) -> tuple[np.ndarray, Fraction, float]:
     whole : ndarray of int64
         ``values * scale``, rounded where no scale is exact.
     scale : Fraction
-        A power of ten or of two.
+        A whole number, or a power of two where none is exact.
     error : float
         Sum of the rounding errors in the units of `values`; 0 if exact.
 
