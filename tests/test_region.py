@@ -246,10 +246,10 @@ def test_denominators_of_either_sign():
 def test_segments_are_found_by_value_and_type():
     p = problem(2, groups=2, rules=0)
     tables = tables_of(p)
-    assert segment_of(in_segment(np.int64(1), recall >= 0), tables) == 1
-    assert segment_of(in_segment(1.0, recall >= 0), tables) == 1
+    assert segment_of(in_segment(np.int64(1), recall >= 0), tables.segments) == 1
+    assert segment_of(in_segment(1.0, recall >= 0), tables.segments) == 1
     with pytest.raises(ValueError, match=r"names the segment '1'"):
-        segment_of(in_segment("1", recall >= 0), tables)
+        segment_of(in_segment("1", recall >= 0), tables.segments)
 
 
 def test_a_capacity_per_rows_and_per_day_reads_its_column():

@@ -216,7 +216,7 @@ def _in_one(rule: Scope, rest: list[Constraint | Scope], search: Search) -> floa
     tables = search.tables
     constraint = plain(rule)
     greater = constraint.sense == ">="
-    g = segment_of(rule, tables)
+    g = segment_of(rule, tables.segments)
     values = objective_values(constraint.left, tables, g, greater_is_better=greater)
     allowed = build_region(rest, tables).allowed[tables.own(g)]
     best = None

@@ -8,6 +8,7 @@ as values per candidate, for the search to branch on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -180,7 +181,7 @@ def _add(region: Region, rule: Constraint | Scope, position: int, tables: Candid
     constraint = plain(rule)
     if kind == "in_segment":
         assert isinstance(rule, Scope)
-        g = segment_of(rule, tables)
+        g = segment_of(rule, tables.segments)
         region.allowed[tables.own(g)] &= local_mask(constraint, tables, g)
     elif kind == "each_segment" or len(tables.segments) == 1 or _bounds_threshold(constraint):
         _cross_out(region, constraint, tables)
@@ -202,16 +203,28 @@ def plain(rule: Constraint | Scope) -> Constraint:
     return Constraint(rule.key * pp, "<=", limit * n)
 
 
-def segment_of(rule: Scope, tables: CandidateTables) -> int:
+def segment_of(rule: Scope, segments: Sequence[Any]) -> int:
     """Position of the segment that a constraint names."""
-    for g, name in enumerate(tables.segments):
+    for g, name in enumerate(segments):
         if name == rule.key and isinstance(name, str) == isinstance(rule.key, str):
             return g
-    shown = ", ".join(map(repr, tables.segments[:10]))
+    # dates and the like have no text form of their own, so a rule in text names them as they print
+    printed = [g for g, name in enumerate(segments) if _prints_as(name, rule.key)]
+    if len(printed) == 1:
+        return printed[0]
+    if tuple(segments) == (None,):
+        raise ValueError(f"`{rule.label}` names a segment, but no segments are given")
+    shown = ", ".join(map(repr, segments[:10]))
     raise ValueError(
         f"`{rule.label}` names the segment {rule.key!r}, which is none of {shown}"
-        f"{', ...' if len(tables.segments) > 10 else ''}"
+        f"{', ...' if len(segments) > 10 else ''}"
     )
+
+
+def _prints_as(name: Any, key: Any) -> bool:
+    if not isinstance(key, str) or isinstance(name, (str, int, float, tuple, type(None))):
+        return False
+    return key in (str(name), str(name).removesuffix(" 00:00:00").removesuffix("T00:00:00"))
 
 
 def _bounds_threshold(constraint: Constraint) -> bool:
@@ -314,7 +327,7 @@ def threshold_bounds(
         assert isinstance(constraint.right, Number)
         where: Any = slice(None)
         if isinstance(rule, Scope) and rule.kind == "in_segment":
-            where = segment_of(rule, tables)
+            where = segment_of(rule, tables.segments)
         if constraint.sense == ">=":
             low[where] = np.maximum(low[where], constraint.right.value)
         else:

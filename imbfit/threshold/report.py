@@ -64,9 +64,11 @@ def constraint_report(
         elif isinstance(plain(rule).left, Threshold):
             lines += _threshold_lines(rule, thresholds)
         elif kind in ("each_segment", "in_segment"):
-            for segment, own in segment_counts.items():
-                if kind == "each_segment" or segment == rule.key:  # type: ignore[union-attr]
-                    lines.append(_plain_line(rule, own) | {"segment": segment})
+            assert isinstance(rule, Scope)
+            lines += [
+                _plain_line(rule, segment_counts[segment]) | {"segment": segment}
+                for segment in _held(rule, list(segment_counts))
+            ]
         else:
             lines.append(_plain_line(rule, counts))
     return lines
@@ -117,12 +119,17 @@ def _threshold_lines(
 ) -> list[dict[str, Any]]:
     constraint = plain(rule)
     limit = float(constraint.right.value)  # type: ignore[attr-defined]
-    scoped = isinstance(rule, Scope) and rule.kind == "in_segment"
     return [
-        _line(rule.label, cut, constraint.sense, limit) | {"segment": segment}
-        for segment, cut in thresholds.items()
-        if not scoped or segment == rule.key  # type: ignore[union-attr]
+        _line(rule.label, thresholds[segment], constraint.sense, limit) | {"segment": segment}
+        for segment in _held(rule, list(thresholds))
     ]
+
+
+def _held(rule: Constraint | Scope, segments: list[Any]) -> list[Any]:
+    """Return the segments in which a constraint holds."""
+    if isinstance(rule, Scope) and rule.kind == "in_segment":
+        return [segments[segment_of(rule, segments)]]
+    return segments
 
 
 def _gap_line(rule: Scope, segment_counts: Mapping[Any, Confusion]) -> dict[str, Any]:
@@ -243,7 +250,7 @@ def _segment_table(
         constraint = plain(rule)
         elsewhere = isinstance(rule, Scope) and rule.kind == "in_segment"
         if isinstance(rule, Scope) and elsewhere:
-            elsewhere = segment_of(rule, tables) != g
+            elsewhere = segment_of(rule, tables.segments) != g
         if not elsewhere:
             met &= local_mask(constraint, tables, g)
         # all segments show the same columns, whichever of them a rule is for
