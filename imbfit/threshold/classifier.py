@@ -12,13 +12,12 @@ import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_consistent_length, column_or_1d, get_tags, indexable
+from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from imbfit._labels import encode_binary, first_rows, positive_label, row_weights
+from imbfit._labels import encode_binary, positive_label, row_weights
 from imbfit.exceptions import ScoreScaleWarning
 from imbfit.expressions import Constraint, Expr, Scope
 from imbfit.metrics import as_metric
@@ -32,12 +31,11 @@ from imbfit.threshold.amounts import (
 )
 from imbfit.threshold.counting import count_rows
 from imbfit.threshold.fold_thresholds import cut_columns, thresholds_by_fold
-from imbfit.threshold.frames import align
 from imbfit.threshold.inner_model import check_inner_fitted, refuse_sampler, weight_parameter
 from imbfit.threshold.layout import Layout, read_layout
 from imbfit.threshold.report import sensitivity
 from imbfit.threshold.response import Response
-from imbfit.threshold.row_segments import is_missing, lookup
+from imbfit.threshold.row_segments import lookup
 from imbfit.threshold.scoring import (
     PooledScores,
     draw_splits,
@@ -48,6 +46,7 @@ from imbfit.threshold.scoring import (
 from imbfit.threshold.search import ThresholdSearch, group_columns, read_goal, search_thresholds
 from imbfit.threshold.segments import encode_segments
 from imbfit.threshold.table import CandidateTables
+from imbfit.threshold.training_rows import check_rows
 
 __all__ = ["OTLPThresholdClassifier"]
 
@@ -291,7 +290,16 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         """
         self._check_params()
         goal, _, rules = read_goal(self.objective, self.greater_is_better, self.constraints)
-        X, labels, weight = self._check_rows(X, y, sample_weight, amounts, groups)
+        X, labels, weight = check_rows(
+            X,
+            y,
+            sample_weight=sample_weight,
+            amounts=amounts,
+            groups=groups,
+            owner=type(self).__name__,
+        )
+        if weight is not None and not self._is_frozen():
+            refuse_sampler(self.estimator)
         fit_params, split_params = self._route(weight, amounts, groups)
         layout = self._layout(X, rules, amounts)
         columns = read_columns(layout, X, amounts, goal, rules)
@@ -327,34 +335,6 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         number = isinstance(policy, numbers.Real) and not isinstance(policy, bool)
         if not number or policy != policy:  # noqa: PLR0124
             _check_choice("unknown_segment", policy, ("raise", "negative"), "a threshold")
-
-    def _check_rows(
-        self, X: Any, y: Any, sample_weight: Any, amounts: Any, groups: Any
-    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        for name, value in {
-            "y": y, "sample_weight": sample_weight, "amounts": amounts, "groups": groups
-        }.items():  # fmt: skip
-            align(value, X, name)
-        (X,) = indexable(X)
-        labels = column_or_1d(y, warn=True)
-        check_consistent_length(X, labels)
-        _check_labels(labels)
-        found = np.unique(labels)
-        if len(found) < 2:
-            raise ValueError(
-                f"y has one class, {found.tolist()[0]!r}, in all {len(labels)} rows; a threshold "
-                "is chosen between two classes"
-            )
-        if sample_weight is not None and not np.asarray(sample_weight).any():
-            raise ValueError("sample_weight is zero in every row, so no row is left")
-        weight = row_weights(sample_weight, len(labels))
-        if weight is not None and not self._is_frozen():
-            refuse_sampler(self.estimator)
-        return X, labels, weight
 
     def _is_frozen(self) -> bool:
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
@@ -775,25 +755,6 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             tags.input_tags = copy.deepcopy(inner.input_tags)
             tags.non_deterministic = inner.non_deterministic
         return tags
-
-
-def _check_labels(labels: np.ndarray) -> None:
-    if not len(labels):
-        raise ValueError("y has no rows; thresholds are chosen on the rows of two classes")
-    absent = np.zeros(len(labels), bool)
-    if labels.dtype.kind == "f":
-        absent = ~np.isfinite(labels)
-    elif labels.dtype.kind == "O":
-        absent = np.fromiter(map(is_missing, labels), bool, len(labels))
-    if absent.any():
-        raise ValueError(f"y has no label in {first_rows(absent)}; drop these rows")
-    kind = type_of_target(labels, input_name="y", raise_unknown=True)
-    if kind == "continuous":
-        raise ValueError(f"Unknown label type: {kind}; y must hold labels of two kinds")
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}"
-        )
 
 
 def _check_choice(name: str, given: Any, allowed: tuple[str, ...], other: str = "") -> None:
