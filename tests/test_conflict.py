@@ -357,7 +357,7 @@ def test_relaxing_more_never_forbids_more():
 
 def test_time_that_runs_out_before_an_answer_says_so(monkeypatch):
     from imbfit.threshold import search as search_module
-    from imbfit.threshold.objectives import Outcome
+    from imbfit.threshold.solving import Outcome
 
     unknown = Outcome(None, -math.inf, math.inf, "unknown")
     monkeypatch.setattr(search_module, "maximise", lambda *_, **__: unknown)

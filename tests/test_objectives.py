@@ -10,7 +10,7 @@ from oracles import best_choice
 from random_problems import RATIOS, RISING, down, problem, up
 from test_region import tables_of
 
-import imbfit.threshold.objectives as objectives_module
+import imbfit.threshold.solving as solving_module
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.metrics import (
     capacity,
@@ -28,25 +28,20 @@ from imbfit.metrics import (
     tp,
 )
 from imbfit.reading import value
-from imbfit.threshold.objectives import (
+from imbfit.threshold.objectives import counts_of, maximise
+from imbfit.threshold.region import GapValues, Region, build_region
+from imbfit.threshold.rising import _Gmean, _line, _Mcc, _most, _open_parts
+from imbfit.threshold.rows import Affine
+from imbfit.threshold.selection import Answer
+from imbfit.threshold.solving import (
     Search,
-    _Gmean,
     _in_windows,
-    _line,
-    _Mcc,
-    _most,
-    _open_parts,
     _split,
     _values,
     _widest_gap,
-    counts_of,
     feasible,
-    maximise,
     solve,
 )
-from imbfit.threshold.region import GapValues, Region, build_region
-from imbfit.threshold.rows import Affine
-from imbfit.threshold.selection import Answer
 
 
 def oriented(objective, found):
@@ -246,7 +241,7 @@ def test_late_gaps_report_what_they_left_open(monkeypatch):
         search = Search(tables)
         asked = itertools.count()
         late = property(lambda _, asked=asked, steps=steps: next(asked) >= steps)
-        monkeypatch.setattr(objectives_module.Search, "late", late)
+        monkeypatch.setattr(solving_module.Search, "late", late)
         outcome = maximise(f1, search, build_region(rules, tables), greater_is_better=True)
         if outcome.choice is None:
             assert outcome.status == "unknown"
@@ -262,7 +257,7 @@ def test_late_branching_reports_what_it_left_open(monkeypatch):
         tables = tables_of(p)
         asked = itertools.count()
         late = property(lambda _, asked=asked: next(asked) >= 2)
-        monkeypatch.setattr(objectives_module.Search, "late", late)
+        monkeypatch.setattr(solving_module.Search, "late", late)
         outcome = maximise(
             objective, Search(tables), build_region([], tables), greater_is_better=True
         )
@@ -271,7 +266,7 @@ def test_late_branching_reports_what_it_left_open(monkeypatch):
 
 
 def test_intervals_that_time_leaves_unknown_stay_in_the_bound(monkeypatch):
-    original = objectives_module.select
+    original = solving_module.select
     for seed, objective in itertools.product(range(10), RISING):
         p = problem(7000 + seed, groups=3, rules=0)
         best = best_choice(p.choices(), objective, [], greater=True)
@@ -282,7 +277,7 @@ def test_intervals_that_time_leaves_unknown_stay_in_the_bound(monkeypatch):
                 return original(problem_, **given)
             return Answer(None, 0, np.inf, "unknown")
 
-        monkeypatch.setattr(objectives_module, "select", tired)
+        monkeypatch.setattr(solving_module, "select", tired)
         _, outcome = run(p, objective, [])
         assert outcome.bound >= float(best[0]) - 1e-12
         assert outcome.status == "feasible" or outcome.value == pytest.approx(float(best[0]))
@@ -334,7 +329,7 @@ def test_rounded_values_are_within_their_error():
 
 
 def test_late_ratios_report_what_they_left_open(monkeypatch):
-    original = objectives_module.select
+    original = solving_module.select
 
     def lame(problem_, **given):
         """Any choice, and a bound that is true but loose."""
@@ -345,7 +340,7 @@ def test_late_ratios_report_what_they_left_open(monkeypatch):
         worth = sum(int(v) for v in problem_.exact(choice))
         return Answer(choice, worth, answer.bound + 1.0, "feasible")
 
-    monkeypatch.setattr(objectives_module, "select", lame)
+    monkeypatch.setattr(solving_module, "select", lame)
     for seed in range(20):
         p = problem(6000 + seed, groups=2, rules=0)
         best = best_choice(p.choices(), f1, [], greater=True)

@@ -28,7 +28,6 @@ from imbfit.metrics import (
     tn,
     tp,
 )
-from imbfit.threshold.objectives import at
 from imbfit.threshold.rows import (
     Affine,
     affine_pair,
@@ -36,6 +35,7 @@ from imbfit.threshold.rows import (
     constraint_ratio,
     to_ratio,
 )
+from imbfit.threshold.solving import at
 from imbfit.threshold.table import build_tables
 
 SEEDS = range(20)

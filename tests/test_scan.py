@@ -6,9 +6,10 @@ from oracles import Infinite, metric
 from random_problems import ANYTHING, OBJECTIVES, problem, up
 
 from imbfit.metrics import accuracy, f1, mcc, pp, precision, tp
-from imbfit.threshold.objectives import Search, maximise
+from imbfit.threshold.objectives import maximise
 from imbfit.threshold.region import Region
 from imbfit.threshold.scan import name_of, objective_values, scan
+from imbfit.threshold.solving import Search
 from imbfit.threshold.table import build_tables
 
 

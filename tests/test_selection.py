@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from ortools.sat.python import cp_model
 
+import imbfit.threshold.closing as closing_module
 import imbfit.threshold.core
 import imbfit.threshold.cpsat
-import imbfit.threshold.selection as selection_module
+from imbfit.threshold.closing import reduce_by
 from imbfit.threshold.core import Core, best_choice
 from imbfit.threshold.cpsat import solve_core
-from imbfit.threshold.selection import Selection, _reduce, select, total
+from imbfit.threshold.selection import Selection, select, total
 
 
 def random_selection(seed, *, segments=None, widest=25, rows=None, big=None, error=None):
@@ -122,9 +123,9 @@ def test_few_states_send_the_core_to_cp_sat(monkeypatch, states):
         calls.append(1)
         return original(core, **given)
 
-    monkeypatch.setattr(selection_module, "_FIRST_STATES", states)
-    monkeypatch.setattr(selection_module, "_CORE_STATES", states)
-    monkeypatch.setattr(selection_module, "solve_core", counted)
+    monkeypatch.setattr(closing_module, "_FIRST_STATES", states)
+    monkeypatch.setattr(closing_module, "_CORE_STATES", states)
+    monkeypatch.setattr(closing_module, "solve_core", counted)
     for seed in range(60):
         problem, value = small(1000 + seed, segments=3 + seed % 2, rows=1 + seed % 3)
         check(problem, value, select(problem), brute_force(problem, value)[0])
@@ -228,7 +229,7 @@ def test_the_blur_covers_what_floats_lose():
             problem.starts, value.astype(float), lambda i, v=value: v[i], 0.0, usage,
             [int(rng.integers(-(2**40), 2**40)) for _ in usage],
         )  # fmt: skip
-        reduction = _reduce(problem, m)
+        reduction = reduce_by(problem, m)
         exact = [Fraction(mk) for mk in m.tolist()]
         priced = [
             int(v) - sum(mk * int(row[i]) for mk, row in zip(exact, usage, strict=True))
@@ -434,7 +435,7 @@ def test_one_coupling_row_is_left_to_the_dynamic_program(monkeypatch):
     def never(*args, **given):
         pytest.fail(f"CP-SAT was called with {args}, {given}")
 
-    monkeypatch.setattr(selection_module, "solve_core", never)
+    monkeypatch.setattr(closing_module, "solve_core", never)
     for seed in range(40):
         problem, value = random_selection(14_000 + seed, rows=1, segments=60, widest=40)
         answer = select(problem)

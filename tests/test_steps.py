@@ -140,7 +140,7 @@ def test_a_capacity_on_each_day_equals_enumeration(seed, monkeypatch):
     limit = 4
     want = best_by_enumeration(problem, amount, limit)
     for largest in (60_000_000, 0):  # all rows at once, and rows that join when they are broken
-        monkeypatch.setattr("imbfit.threshold.objectives._LARGEST_TABLE", largest)
+        monkeypatch.setattr("imbfit.threshold.solving._LARGEST_TABLE", largest)
         found = search_thresholds(
             y,
             score,
@@ -177,4 +177,4 @@ def test_the_table_of_groups_equals_their_single_rows():
 
 def test_many_rows_are_reached_at_all():
     # the tests above would say nothing if the small problems took another way
-    assert selection._MANY_ROWS < 12
+    assert selection.MANY_ROWS < 12

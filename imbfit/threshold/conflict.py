@@ -23,9 +23,10 @@ from imbfit.exceptions import InfeasibleConstraints, UnsupportedMetric
 from imbfit.expressions import Constraint, Expr, Number, Op, Scope, Threshold
 from imbfit.named import n, pp
 from imbfit.reading import margin
-from imbfit.threshold.objectives import Outcome, Search, feasible, maximise
+from imbfit.threshold.objectives import maximise
 from imbfit.threshold.region import build_region, local_mask, plain, segment_of
 from imbfit.threshold.scan import objective_values
+from imbfit.threshold.solving import Outcome, Search, feasible
 from imbfit.threshold.table import CandidateTables
 
 Rules = Sequence[Constraint | Scope]

@@ -28,11 +28,12 @@ from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
 from imbfit.metrics import as_metric, as_rules
 from imbfit.reading import direction, value
 from imbfit.threshold.conflict import explain, least_violation
-from imbfit.threshold.objectives import Outcome, Search, maximise
+from imbfit.threshold.objectives import maximise
 from imbfit.threshold.region import build_region, threshold_bounds
 from imbfit.threshold.report import constraint_report, flagged_by_group, sensitivity
 from imbfit.threshold.scan import name_of, objective_values, scan
 from imbfit.threshold.segments import encode_segments
+from imbfit.threshold.solving import Outcome, Search
 from imbfit.threshold.table import CandidateTables, Sums, build_tables
 
 __all__ = ["ThresholdSearch", "search_table", "search_thresholds"]
