@@ -20,15 +20,10 @@ from imbfit.reading import direction
 from imbfit.threshold.amounts import columns_read
 from imbfit.threshold.around import Held, candidate_of
 from imbfit.threshold.counting import count_rows
+from imbfit.threshold.intake import group_columns, read_goal, read_scores
 from imbfit.threshold.region import build_region
 from imbfit.threshold.scan import name_of
-from imbfit.threshold.search import (
-    ThresholdSearch,
-    group_columns,
-    read_goal,
-    read_scores,
-    search_thresholds,
-)
+from imbfit.threshold.search import ThresholdSearch, search_thresholds
 from imbfit.threshold.segments import encode_segments
 from imbfit.threshold.table import CandidateTables
 

@@ -32,6 +32,7 @@ from imbfit.threshold.amounts import (
 from imbfit.threshold.counting import count_rows
 from imbfit.threshold.fold_thresholds import cut_columns, thresholds_by_fold
 from imbfit.threshold.inner_model import check_inner_fitted, refuse_sampler, weight_parameter
+from imbfit.threshold.intake import group_columns, read_goal
 from imbfit.threshold.layout import Layout, read_layout
 from imbfit.threshold.report import sensitivity
 from imbfit.threshold.response import Response
@@ -43,7 +44,7 @@ from imbfit.threshold.scoring import (
     out_of_fold_scores,
     scale_difference,
 )
-from imbfit.threshold.search import ThresholdSearch, group_columns, read_goal, search_thresholds
+from imbfit.threshold.search import ThresholdSearch, search_thresholds
 from imbfit.threshold.segments import encode_segments
 from imbfit.threshold.table import CandidateTables
 from imbfit.threshold.training_rows import check_rows

@@ -2,129 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import numbers
-import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from imbfit._labels import (
-    amount_columns,
     check_index,
-    check_length,
-    column_vector,
     encode_binary,
-    first_rows,
     row_weights,
 )
-from imbfit.confusion import Confusion
 from imbfit.exceptions import InfeasibleConstraints, SearchWarning
 from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
-from imbfit.metrics import as_metric, as_rules
-from imbfit.reading import direction, value
 from imbfit.threshold.conflict import explain, least_violation
+from imbfit.threshold.intake import (
+    check_choice,
+    check_classes,
+    group_columns,
+    parts_of,
+    read_columns,
+    read_goal,
+    read_grid,
+    read_scores,
+)
 from imbfit.threshold.objectives import maximise
 from imbfit.threshold.region import build_region, threshold_bounds
-from imbfit.threshold.report import constraint_report, flagged_by_group, sensitivity
+from imbfit.threshold.report import constraint_report, flagged_by_group
+from imbfit.threshold.result import ThresholdSearch, add_up, counts_at, recount, settle
 from imbfit.threshold.scan import name_of, objective_values, scan
 from imbfit.threshold.segments import encode_segments
 from imbfit.threshold.solving import Outcome, Search
-from imbfit.threshold.table import CandidateTables, Sums, build_tables
+from imbfit.threshold.table import CandidateTables, build_tables
 
 __all__ = ["ThresholdSearch", "search_table", "search_thresholds"]
 
-_FEW = 20
 _EXPLAINING = 10.0
-_CELLS = ("tp", "fp", "fn", "tn")
-_ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, eq=False)
-class ThresholdSearch:
-    """The best thresholds, with their proof.
-
-    Parameters
-    ----------
-    thresholds : dict
-        Segment to threshold: +inf flags nobody, -inf everybody. The one key is None where there
-        are no segments.
-    objective_value : float
-        Value of the objective, recounted on the rows.
-    best_bound : float
-        No choice of thresholds that meets the constraints is better than this.
-    gap : float
-        Distance of the two, plus what rounding weights and amounts may have cost; 0 is a proof.
-    status : {"optimal", "feasible", "least_violation"}
-        "feasible" means that the time limit came before the proof.
-    constraint_report : list of dict
-        See :func:`imbfit.threshold.report.constraint_report`.
-    counts : Confusion
-        Counts of the whole.
-    segment_counts : dict of segment to Confusion
-        Counts of each segment.
-    objective : Expr or callable
-        What was optimised.
-    greater_is_better : bool
-        Its direction.
-    rules : list of Constraint or Scope
-        The constraints.
-    tables : CandidateTables
-        All candidate thresholds.
-    """
-
-    thresholds: dict[Any, float]
-    objective_value: float
-    best_bound: float
-    gap: float
-    status: str
-    constraint_report: list[dict[str, Any]]
-    counts: Confusion
-    segment_counts: dict[Any, Confusion]
-    objective: Expr | Callable[..., Any]
-    greater_is_better: bool
-    rules: list[Constraint | Scope]
-    tables: CandidateTables = field(repr=False)
-
-    @property
-    def segmented(self) -> bool:
-        """Whether there are segments."""
-        return self.tables.segments != (None,)
-
-    @property
-    def threshold(self) -> float:
-        """The threshold, where there are no segments."""
-        if self.segmented:
-            raise AttributeError("there is a threshold for each segment; see `thresholds`")
-        return self.thresholds[None]
-
-    def table(self, *, top: int | None = None, expressions: Iterable[Any] = ()) -> Any:
-        """Return the sensitivity table of all candidate thresholds.
-
-        Parameters
-        ----------
-        top : int, default=None
-            Only the best so many of each segment, ranked.
-        expressions : iterable of Expr or str
-            More columns.
-
-        Returns
-        -------
-        DataFrame or dict of ndarray
-            See :func:`imbfit.threshold.report.sensitivity`.
-        """
-        return sensitivity(
-            self.tables,
-            objective=self.objective,
-            greater_is_better=self.greater_is_better,
-            rules=self.rules,
-            expressions=expressions,
-            top=top,
-        )
 
 
 def search_thresholds(
@@ -215,21 +130,21 @@ def search_thresholds(
     """
     started = time.monotonic()
     goal, greater, rules = read_goal(objective, greater_is_better, constraints)
-    _check_choice("nan_policy", nan_policy, ("raise", "negative"))
+    check_choice("nan_policy", nan_policy, ("raise", "negative"))
     check_index(
         y_true=y_true,
         y_score=y_score,
         segments=segments,
         sample_weight=sample_weight,
-        **_parts("amounts", amounts),
-        **_parts("per", per),
+        **parts_of("amounts", amounts),
+        **parts_of("per", per),
     )
     positive = encode_binary(y_true, pos_label=pos_label)
     rows = len(positive)
     score = read_scores(y_score, rows, nan_policy)
     weight = row_weights(sample_weight, rows)
     codes, names = encode_segments(segments, rows)
-    columns = _columns(goal, rules, amounts, rows)
+    columns = read_columns(goal, rules, amounts, rows)
     groups = group_columns(rules, per, rows)
     if weight is not None and not weight.all():
         keep = weight > 0
@@ -241,7 +156,7 @@ def search_thresholds(
             present = np.bincount(codes, minlength=len(names)) > 0
             codes = (np.cumsum(present) - 1)[codes]
             names = tuple(name for name, there in zip(names, present, strict=True) if there)
-    _check_classes(positive)
+    check_classes(positive)
     tables = build_tables(
         positive,
         score,
@@ -250,7 +165,7 @@ def search_thresholds(
         weight=weight,
         columns=columns,
         per=groups,
-        grid=_grid(thresholds, score),
+        grid=read_grid(thresholds, score),
     )
     search = _search(tables, started, time_limit, random_state, verbose)
     found = run(goal, rules, search, greater=greater, infeasible=infeasible)
@@ -326,162 +241,6 @@ def search_table(
     return run(goal, rules, search, greater=greater, infeasible=infeasible)
 
 
-def read_goal(
-    objective: Any, greater_is_better: Any, constraints: Any
-) -> tuple[Any, bool, list[Constraint | Scope]]:
-    """Check an objective with its direction, and constraints."""
-    rules = as_rules(constraints)
-    if callable(objective) and not isinstance(objective, Expr):
-        if greater_is_better is None:
-            raise ValueError(
-                f"objective {name_of(objective)} is a function: pass greater_is_better=True or "
-                "False"
-            )
-        if not isinstance(greater_is_better, (bool, np.bool_)):
-            raise TypeError(
-                f"greater_is_better={greater_is_better!r}: True, False or None are allowed"
-            )
-        return objective, bool(greater_is_better), rules
-    goal = as_metric(objective)
-    return goal, direction(goal, greater_is_better), rules
-
-
-def _parts(name: str, columns: Any) -> dict[str, Any]:
-    """Give a frame, or the columns of a mapping, the names that errors use."""
-    if isinstance(columns, Mapping):
-        return {f"{name}[{key!r}]": column for key, column in columns.items()}
-    return {name: columns}
-
-
-def read_scores(y_score: Any, rows: int, nan_policy: str) -> np.ndarray:
-    """Check scores; NaN becomes -inf, never flagged, where that is the policy."""
-    array = column_vector(y_score, "y_score")
-    check_length(array, rows, "y_score")
-    if array.dtype.kind == "c":
-        raise ValueError("y_score holds complex numbers; give real ones, such as their real part")
-    if array.dtype.kind in "iu" and len(array) and int(np.abs(array).max()) > 2**53:
-        raise ValueError(
-            "y_score holds whole numbers beyond 2**53, which floats can't tell apart; give their "
-            "ranks instead"
-        )
-    try:
-        score = np.asarray(array, float)
-    except (TypeError, ValueError):
-        raise ValueError(f"y_score holds {array.dtype} values; numbers are needed") from None
-    if np.isfinite(score).all():
-        return score
-    infinite = np.isinf(score)
-    if infinite.any():
-        raise ValueError(
-            f"y_score is infinite in {first_rows(infinite)}; clip it to a finite number"
-        )
-    missing = np.isnan(score)
-    if nan_policy == "raise":
-        raise ValueError(
-            f"y_score is NaN in {first_rows(missing)}; drop these rows, or pass "
-            'nan_policy="negative" to never flag them'
-        )
-    return np.where(missing, -np.inf, score)
-
-
-def _check_choice(name: str, given: Any, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise ValueError(f"{name}={given!r}: allowed are {', '.join(map(repr, allowed))}")
-
-
-def _check_classes(positive: np.ndarray) -> None:
-    n_positive = int(np.count_nonzero(positive))
-    if n_positive in (0, len(positive)):
-        kind = "negative" if n_positive == 0 else "positive"
-        raise ValueError(
-            f"all {len(positive)} rows are {kind}; a threshold is chosen between two classes, so "
-            "both must occur (check pos_label)"
-        )
-
-
-def _columns(
-    goal: Any, rules: list[Constraint | Scope], amounts: Any, rows: int
-) -> dict[str, np.ndarray]:
-    wanted = columns_of(goal) if isinstance(goal, Expr) else set()
-    for rule in rules:
-        wanted |= columns_of(rule)
-    columns = amount_columns(amounts, rows, wanted=wanted)
-    missing = sorted(wanted - set(columns))
-    if missing:
-        names = [] if amounts is None else list(getattr(amounts, "columns", amounts))
-        raise ValueError(
-            f"the formulas read the per-row column {missing[0]!r}; amounts given: "
-            f"{', '.join(map(repr, names)) or 'none'}. Pass amounts={{{missing[0]!r}: values}}"
-        )
-    return columns
-
-
-def group_columns(rules: list[Constraint | Scope], per: Any, rows: int) -> dict[str, np.ndarray]:
-    """Read the columns that capacities per group need."""
-    columns = {}
-    for rule in rules:
-        if not (isinstance(rule, Scope) and rule.kind == "capacity" and isinstance(rule.key, str)):
-            continue
-        names = [] if per is None else list(getattr(per, "columns", per))
-        if rule.key not in names:
-            raise ValueError(
-                f"`{rule.label}` needs the column {rule.key!r}; columns given: "
-                f"{', '.join(map(repr, names)) or 'none'}. Pass per={{{rule.key!r}: values}}"
-            )
-        codes, groups = encode_segments(per[rule.key], rows, what=f"per[{rule.key!r}]")
-        assert codes is not None
-        labels = np.empty(len(groups), object)
-        labels[:] = groups
-        # numbers instead of values: values of any type, sorted or not, make the same groups
-        columns[rule.key] = _Named(codes, labels)
-        if rows > _FEW and len(groups) > 0.9 * rows:
-            warnings.warn(
-                f"`{rule.label}` says nothing: the column has {len(groups)} different values in "
-                f"{rows} rows. Round times to days, or name another column",
-                SearchWarning,
-                stacklevel=3,
-            )
-    return {name: column.spread() for name, column in columns.items()}
-
-
-@dataclass(frozen=True)
-class _Named:
-    codes: np.ndarray
-    labels: np.ndarray
-
-    def spread(self) -> np.ndarray:
-        # a date is shown without its midnight
-        texts = np.array([re.sub(r"[T ]00:00:00(\.0+)?$", "", str(v)) for v in self.labels])
-        unique = len(np.unique(texts)) == len(texts)
-        return texts[self.codes] if unique else self.codes
-
-
-def _grid(thresholds: Any, score: np.ndarray) -> np.ndarray | None:
-    if isinstance(thresholds, str):
-        _check_choice("thresholds", thresholds, ("all",))
-        return None
-    if is_number(thresholds) and isinstance(thresholds, numbers.Integral):
-        if thresholds < 1:
-            raise ValueError(f"thresholds={thresholds}: at least 1 is needed")
-        finite = score[np.isfinite(score)]
-        if len(finite) == 0:
-            return np.empty(0)
-        # in halves, since the range itself may be beyond floats
-        low, high = finite.min() / 2, finite.max() / 2
-        return 2 * np.asarray(np.linspace(low, high, int(thresholds)))
-    grid = np.asarray(thresholds)
-    if grid.ndim != 1 or grid.dtype.kind not in "iuf" or not len(grid):
-        raise ValueError(
-            f"thresholds={thresholds!r}: give 'all', a whole number, or an array of numbers"
-        )
-    if not np.isfinite(grid).all():
-        raise ValueError(
-            f"thresholds has NaN or infinite entries in {first_rows(~np.isfinite(grid))}; nobody "
-            "and everybody are always candidates and need no entry"
-        )
-    return grid.astype(float)
-
-
 def _search(
     tables: CandidateTables,
     started: float,
@@ -531,7 +290,7 @@ def run(
     -------
     ThresholdSearch
     """
-    _check_choice("infeasible", infeasible, ("raise", "least_violation"))
+    check_choice("infeasible", infeasible, ("raise", "least_violation"))
     tables = search.tables
     if len(tables.segments) > 1 and not isinstance(goal, Expr):
         raise ValueError(
@@ -592,8 +351,10 @@ def run(
         name: tables.cut(int(outcome.choice[g]), lowest=low[g], highest=high[g])
         for g, name in enumerate(tables.segments)
     }
-    per_segment = {name: _at(tables, g, outcome.choice) for g, name in enumerate(tables.segments)}
-    whole = _add_up(list(per_segment.values()))
+    per_segment = {
+        name: counts_at(tables, g, outcome.choice) for g, name in enumerate(tables.segments)
+    }
+    whole = add_up(list(per_segment.values()))
     region = build_region(rules, tables)
     flagged = flagged_by_group(
         region.groups,
@@ -619,121 +380,4 @@ def run(
         rules=rules,
         tables=tables,
     )
-    return _settle(found)
-
-
-def _at(tables: CandidateTables, g: int, choice: np.ndarray) -> Confusion:
-    counts = tables.counts(g)
-    at = int(choice[g]) - tables.own(g).start
-
-    def pick(c: Confusion) -> Confusion:
-        cells = (np.broadcast_to(getattr(c, cell), counts.tp.shape)[at] for cell in _CELLS)
-        columns = {name: pick(column) for name, column in c.columns.items()}
-        tp, fp, fn, tn = map(float, cells)
-        return Confusion.from_cells(tp, fp, fn, tn, columns)
-
-    return pick(counts)
-
-
-def _add_up(parts: list[Confusion]) -> Confusion:
-    columns = {name: _add_up([part.columns[name] for part in parts]) for name in parts[0].columns}
-    tp, fp, fn, tn = (math.fsum(getattr(part, cell) for part in parts) for cell in _CELLS)
-    return Confusion.from_cells(tp, fp, fn, tn, columns)
-
-
-def _settle(found: ThresholdSearch) -> ThresholdSearch:
-    """Value from the counts, and the gap with what rounding may have cost."""
-    counts = found.counts
-    reached = found.objective_value
-    if isinstance(found.objective, Expr):
-        reached = _value_at(found, counts)
-    bound = found.best_bound
-    if found.status != "feasible":
-        bound = reached
-    sign = 1 if found.greater_is_better else -1
-    bound = reached + sign * max(0.0, sign * (bound - reached)) if np.isfinite(bound) else bound
-    gap = 0.0 if bound == reached else abs(bound - reached)
-    return replace(
-        found,
-        objective_value=reached,
-        best_bound=bound,
-        gap=gap + _lost(found, counts) if np.isfinite(gap) else gap,
-    )
-
-
-def _lost(found: ThresholdSearch, counts: Confusion) -> float:
-    """Bound what rounding weights and amounts to integers may have cost the objective.
-
-    Each sum may be off by its error, for the choice and for the one that it was preferred to, and
-    the objective by as much times its slope; twice that leaves room for slopes that differ.
-    """
-    sources: list[tuple[str | None, Sums]] = [
-        (None, found.tables.rows),
-        *found.tables.columns.items(),
-    ]
-    lost = 0.0
-    for name, sums in sources:
-        if not sums.error:
-            continue
-        part = counts if name is None else counts.columns[name]
-        cells = [float(getattr(part, cell)) for cell in _CELLS]
-        step = max(sums.error, 1e-6 * math.fsum(map(abs, cells)))
-        for moved in range(len(cells)):
-            bumped = [c + step * (i == moved) for i, c in enumerate(cells)]
-            there = _replaced(counts, name, bumped)
-            slope = abs(_value_at(found, there) - _value_at(found, counts)) / step
-            lost += slope * sums.error if math.isfinite(slope) else 0.0
-    return 4 * lost
-
-
-def _replaced(counts: Confusion, name: str | None, cells: list[float]) -> Confusion:
-    """Return counts with other cells of the rows, or of one column."""
-    if name is None:
-        return Confusion.from_cells(cells[0], cells[1], cells[2], cells[3], counts.columns)
-    column = Confusion.from_cells(cells[0], cells[1], cells[2], cells[3])
-    own = (getattr(counts, cell) for cell in _CELLS)
-    tp, fp, fn, tn = own
-    return Confusion.from_cells(tp, fp, fn, tn, {**counts.columns, name: column})
-
-
-def _value_at(found: ThresholdSearch, counts: Confusion) -> float:
-    if isinstance(found.objective, Expr):
-        return float(value(found.objective, counts, greater_is_better=found.greater_is_better))
-    cells = (np.array([float(getattr(counts, cell))]) for cell in _CELLS)
-    return float(np.asarray(found.objective(*cells))[0])
-
-
-def recount(
-    found: ThresholdSearch,
-    positive: np.ndarray,
-    score: np.ndarray,
-    *,
-    codes: np.ndarray | None,
-    weight: np.ndarray | None,
-    columns: Mapping[str, np.ndarray],
-) -> ThresholdSearch:
-    """Apply the thresholds to the rows and count again, before anything is believed."""
-    cuts = np.array(list(found.thresholds.values()))
-    flagged = score >= (cuts[0] if codes is None else cuts[codes])
-    # -inf marks rows that are never flagged, and -inf >= -inf would hold
-    if np.isneginf(cuts).any():
-        flagged &= ~np.isneginf(score)
-    counts = Confusion.from_flags(positive, flagged, weight=weight, columns=columns)
-    # rows without weights are whole numbers; sums of floats differ by their rounding
-    room = 0.0 if weight is None else found.tables.rows.error + _ROUNDING * counts.n
-    _compare(found.counts, counts, "", room)
-    for name, column in columns.items():
-        values = column if weight is None else column * weight
-        room = found.tables.columns[name].error + _ROUNDING * float(np.abs(values).sum())
-        _compare(found.counts.columns[name], counts.columns[name], f"[{name}]", room)
-    return _settle(replace(found, counts=counts))
-
-
-def _compare(told: Confusion, seen: Confusion, of: str, room: float) -> None:
-    for cell in _CELLS:
-        ours, theirs = getattr(told, cell), getattr(seen, cell)
-        if abs(ours - theirs) > room:
-            raise RuntimeError(
-                f"the search counted {cell}{of}={ours:g} but the rows say {theirs:g}; please "
-                "report this"
-            )
+    return settle(found)
