@@ -117,8 +117,12 @@ def test_a_leading_zero_needs_quotes():
     assert parse('recall >= 0.5 in segment "01"') == in_segment("01", recall >= 0.5)
 
 
-def test_a_segment_that_is_a_date_can_be_named():
+@pytest.mark.parametrize("kind", ["date", "timestamp", "datetime64"])
+def test_a_segment_that_is_a_date_can_be_named(kind):
     dates = [dt.date(2024, 1, 1), dt.date(2024, 1, 2)] * 4
+    if kind != "date":
+        dates = pd.Series(pd.to_datetime(dates))
+        dates = dates.astype(object) if kind == "timestamp" else dates
     rule = in_segment(dates[0], recall >= 0.5)
     found = search_thresholds(Y, S, segments=dates, constraints=rule, objective="precision")
     assert found.constraint_report[0]["met"]

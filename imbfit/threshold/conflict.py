@@ -275,8 +275,6 @@ def relax(rule: Constraint | Scope, t: float) -> Constraint | Scope:
     """Let a bound give way by the fraction `t` of itself."""
     if isinstance(rule, Scope):
         inner = relax(rule.constraint, t)
-        if rule.kind == "capacity" and isinstance(inner, Constraint):
-            assert isinstance(inner.right, Number)
         return replace(rule, constraint=inner)
     if isinstance(rule.right, Number):
         bound = rule.right.value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
 from imbfit.metrics import as_metric, as_rules
 from imbfit.reading import direction
 from imbfit.threshold.scan import name_of
-from imbfit.threshold.segments import encode_segments
+from imbfit.threshold.segments import encode_segments, without_midnight
 
 _FEW = 20
 
@@ -154,8 +153,7 @@ class _Named:
     labels: np.ndarray
 
     def spread(self) -> np.ndarray:
-        # a date is shown without its midnight
-        texts = np.array([re.sub(r"[T ]00:00:00(\.0+)?$", "", str(v)) for v in self.labels])
+        texts = np.array([without_midnight(label) for label in self.labels])
         unique = len(np.unique(texts)) == len(texts)
         return texts[self.codes] if unique else self.codes
 

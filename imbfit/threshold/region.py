@@ -19,6 +19,7 @@ from imbfit.expressions import Constraint, Number, Scope, Threshold, describe
 from imbfit.named import n, pp
 from imbfit.reading import margin
 from imbfit.threshold.rows import Affine, affine_pair, as_fraction, constraint_ratio
+from imbfit.threshold.segments import without_midnight
 from imbfit.threshold.table import CandidateTables, Groups
 
 # Rounding of float64 metrics, far below the step of any count.
@@ -224,7 +225,7 @@ def segment_of(rule: Scope, segments: Sequence[Any]) -> int:
 def _prints_as(name: Any, key: Any) -> bool:
     if not isinstance(key, str) or isinstance(name, (str, int, float, tuple, type(None))):
         return False
-    return key in (str(name), str(name).removesuffix(" 00:00:00").removesuffix("T00:00:00"))
+    return key in (str(name), without_midnight(name))
 
 
 def _bounds_threshold(constraint: Constraint) -> bool:

@@ -334,7 +334,7 @@ def run(
             )
         warnings.warn(
             f"no choice of thresholds meets all constraints; every bound gave way by "
-            f"{violation:.4g} of itself. See constraint_report",
+            f"{violation:.4g} of itself (a bound of 0 by that number). See constraint_report",
             SearchWarning,
             stacklevel=3,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,11 @@ def _encode_objects(array: np.ndarray) -> tuple[np.ndarray, tuple[Any, ...]]:
     rank = np.empty(len(places), np.int64)
     rank[[places[v] for v in ordered]] = np.arange(len(places))
     return rank[codes], tuple(_plain(v) for v in ordered)
+
+
+def without_midnight(value: Any) -> str:
+    """Show a value as text, a date without its midnight."""
+    return re.sub(r"[T ]00:00:00(\.0+)?$", "", str(value))
 
 
 def _as_array(segments: Any) -> np.ndarray:
