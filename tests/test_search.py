@@ -840,3 +840,18 @@ def test_weights_of_a_dropped_segment_leave_no_segment():
     )
     assert list(found.thresholds) == ["a", "b"]
     assert found.counts.n == Fraction(4)
+
+
+def test_verbose_tells_the_size_the_steps_and_the_end(capsys):
+    rng = np.random.default_rng(0)
+    y = rng.random(300) < 0.2
+    score = rng.normal(size=300) + y
+    segment = rng.integers(0, 3, 300)
+    rules = ["max_gap(recall) <= 0.1", "pp <= 40"]
+    search_thresholds(y, score, segments=segment, constraints=rules, verbose=1)
+    told = capsys.readouterr().out
+    assert "303 candidates in 3 segments, 2 constraints" in told
+    assert "ratio step 1" in told
+    assert "optimal: 0." in told
+    search_thresholds(y, score, segments=segment, constraints=rules)
+    assert capsys.readouterr().out == ""

@@ -102,7 +102,7 @@ def search_thresholds(
     random_state : int, default=None
         Seed of CP-SAT, where it is needed.
     verbose : int, default=0
-        Print progress.
+        Print progress; details from 2.
 
     Returns
     -------
@@ -292,6 +292,10 @@ def run(
     """
     check_choice("infeasible", infeasible, ("raise", "least_violation"))
     tables = search.tables
+    search.say(
+        f"{int(tables.starts[-1]):,} candidates in {len(tables.segments):,} segments, "
+        f"{len(rules)} constraints"
+    )
     if len(tables.segments) > 1 and not isinstance(goal, Expr):
         raise ValueError(
             f"objective {name_of(goal)} is a function, which can be searched with one segment only "
@@ -310,6 +314,9 @@ def run(
         return Outcome(np.array([best]), oriented, oriented, "optimal")
 
     outcome = solve(rules)
+    sign = 1 if greater else -1
+    told = f": {sign * outcome.value:.9g}, bound {sign * outcome.bound:.9g}"
+    search.say(outcome.status + (told if outcome.choice is not None else ""))
     bounds = rules
     status = outcome.status
     if outcome.choice is None:

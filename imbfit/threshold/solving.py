@@ -67,9 +67,9 @@ class Search:
             return self
         return replace(self, deadline=now + (self.deadline - now) / 4)
 
-    def say(self, message: str) -> None:
-        """Print progress."""
-        if self.verbose:
+    def say(self, message: str, *, level: int = 1) -> None:
+        """Print progress, details from level 2."""
+        if self.verbose >= level:
             print(f"[thresholds] {message}", flush=True)  # noqa: T201
 
 
@@ -166,6 +166,7 @@ def solve(
             break
         _, _, windows = heapq.heappop(queue)
         part = region.within(_in_windows(region, windows))
+        search.say(f"gap windows: {len(queue)} more open, above {floor:.9g} wanted", level=2)
         answer = _solve(form, search, part, extra=extra, hint=hint, target=floor, enough=enough)
         hint = None
         if answer.choice is None:
