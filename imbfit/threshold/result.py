@@ -104,16 +104,15 @@ class ThresholdSearch:
 
 def counts_at(tables: CandidateTables, g: int, choice: np.ndarray) -> Confusion:
     """Real counts of a segment under a choice."""
-    counts = tables.counts(g)
-    at = int(choice[g]) - tables.own(g).start
 
-    def pick(c: Confusion) -> Confusion:
-        cells = (np.broadcast_to(getattr(c, cell), counts.tp.shape)[at] for cell in _CELLS)
-        columns = {name: pick(column) for name, column in c.columns.items()}
-        tp, fp, fn, tn = map(float, cells)
-        return Confusion.from_cells(tp, fp, fn, tn, columns)
+    def pick(sums: Sums, columns: dict[str, Confusion]) -> Confusion:
+        tp, pp = int(sums.tp[choice[g]]), int(sums.pp[choice[g]])
+        ap, n = int(sums.ap[g]), int(sums.n[g])
+        scale = float(sums.scale)
+        tp_, fp_, fn_, tn_ = (c / scale for c in (tp, pp - tp, ap - tp, n - pp - (ap - tp)))
+        return Confusion.from_cells(tp_, fp_, fn_, tn_, columns)
 
-    return pick(counts)
+    return pick(tables.rows, {name: pick(sums, {}) for name, sums in tables.columns.items()})
 
 
 def add_up(parts: list[Confusion]) -> Confusion:

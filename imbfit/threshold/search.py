@@ -17,6 +17,7 @@ from imbfit._labels import (
 )
 from imbfit.exceptions import InfeasibleConstraints, SearchWarning
 from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
+from imbfit.reading import value
 from imbfit.threshold.conflict import explain, least_violation
 from imbfit.threshold.intake import (
     check_choice,
@@ -263,6 +264,20 @@ def _search(
     return Search(tables, deadline, seed, verbose)
 
 
+def _scanned(goal: Any, tables: CandidateTables, allowed: np.ndarray, *, greater: bool) -> Outcome:
+    """Best candidate of the only segment."""
+    best = scan(goal, tables, allowed, greater_is_better=greater)
+    if best is None:
+        return Outcome(None, -np.inf, -np.inf, "infeasible")
+    choice = np.array([best])
+    if isinstance(goal, Expr):
+        reached = value(goal, counts_at(tables, 0, choice), greater_is_better=greater)
+    else:
+        reached = objective_values(goal, tables, 0, greater_is_better=greater)[best]
+    oriented = float(reached if greater else -reached)
+    return Outcome(choice, oriented, oriented, "optimal")
+
+
 def run(
     goal: Any,
     rules: list[Constraint | Scope],
@@ -306,12 +321,7 @@ def run(
         region = build_region(with_rules, tables)
         if len(tables.segments) > 1:
             return maximise(goal, search, region, greater_is_better=greater)
-        best = scan(goal, tables, region.allowed, greater_is_better=greater)
-        if best is None:
-            return Outcome(None, -np.inf, -np.inf, "infeasible")
-        reached = objective_values(goal, tables, 0, greater_is_better=greater)[best]
-        oriented = float(reached if greater else -reached)
-        return Outcome(np.array([best]), oriented, oriented, "optimal")
+        return _scanned(goal, tables, region.allowed, greater=greater)
 
     outcome = solve(rules)
     sign = 1 if greater else -1
@@ -362,13 +372,11 @@ def run(
         name: counts_at(tables, g, outcome.choice) for g, name in enumerate(tables.segments)
     }
     whole = add_up(list(per_segment.values()))
-    region = build_region(rules, tables)
-    flagged = flagged_by_group(
-        region.groups,
-        [rules[c.rule].key for c in region.groups],  # type: ignore[union-attr]
-        outcome.choice,
-        tables,
-    )
+    flagged = {}
+    if tables.groups:
+        groups = build_region(rules, tables).groups
+        keys = [rules[each.rule].key for each in groups]  # type: ignore[union-attr]
+        flagged = flagged_by_group(groups, keys, outcome.choice, tables)
     report = constraint_report(rules, whole, per_segment, thresholds, flagged)
     broken = [line["constraint"] for line in report if not line["met"]]
     if broken and status != "least_violation":
