@@ -43,14 +43,18 @@ class Timing:
 
 
 def timed(runs: dict[str, Prepared], repeats: int) -> tuple[dict[str, Timing], dict[str, Result]]:
-    """Run each function `repeats` times in turn, so that what disturbs one disturbs all."""
+    """Run each function `repeats` times in turn, so that what disturbs one disturbs all.
+
+    Each starts a round as often as the others: the first has cold caches and fresh memory.
+    """
     wall: dict[str, list[float]] = {name: [] for name in runs}
     cpu: dict[str, list[float]] = {name: [] for name in runs}
     results = {}
-    for _ in range(repeats):
-        for name, run in runs.items():
+    names = list(runs)
+    for turn in range(repeats):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
             start, start_cpu = time.perf_counter(), time.process_time()
-            results[name] = run()
+            results[name] = runs[name]()
             wall[name].append(time.perf_counter() - start)
             cpu[name].append(time.process_time() - start_cpu)
     return {name: Timing(wall[name], cpu[name]) for name in runs}, results

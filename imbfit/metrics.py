@@ -249,6 +249,13 @@ def as_metric(metric: Any) -> Expr:
     return expr
 
 
+def as_metrics(expressions: Any) -> list[Expr]:
+    """Return some metrics, or one alone, as expressions."""
+    if isinstance(expressions, (str, Expr)):
+        expressions = [expressions]
+    return [as_metric(item) for item in expressions]
+
+
 def scorer(
     metric: Expr | str, *, greater_is_better: bool | None = None, pos_label: Any = None
 ) -> Any:

@@ -131,3 +131,68 @@ def test_a_segment_that_is_a_date_can_be_named(kind):
     same = search_thresholds(Y, S, segments=dates, constraints=text, objective="precision")
     assert same.thresholds == found.thresholds
     assert same.constraint_report[0]["segment"] == dates[0]
+
+
+def test_figures_of_weighted_rows_and_of_names_with_dollars(tmp_path):
+    pytest.importorskip("matplotlib").use("Agg")
+    from imbfit import ThresholdDisplay
+
+    rng = np.random.default_rng(0)
+    y = rng.random(200) < 0.2
+    score = rng.normal(size=200) + y
+    draw = ThresholdDisplay.from_predictions
+    half = draw(y, score, sample_weight=np.full(200, 0.5))
+    assert half.thresholds == draw(y, score).thresholds
+    names = np.where(np.arange(200) % 2, r"$\frac$", "b$")
+    figure = draw(y, score, segments=names, expressions="precision").figure_
+    figure.savefig(tmp_path / "names.png")
+    assert any(r"\$\frac\$" in ax.get_title(loc="left") for ax in figure.axes)
+    with pytest.raises(ValueError, match="threshold is NaN"):
+        draw(y, score, thresholds=np.nan)
+    with pytest.raises(ValueError, match="given for 'q', which is none of"):
+        draw(y, score, thresholds={None: 0.3, "q": 1.0})
+
+
+def run_tune(tmp_path, frame, *more):
+    from imbfit.cli import main
+
+    file = tmp_path / "cases.csv"
+    frame.to_csv(file, index=False)
+    out = tmp_path / "out"
+    command = ["tune", str(file), "--label", "y", "--score", "s", "--maximize", "f1"]
+    return main([*command, "--out", str(out), *more]), out / "thresholds.json"
+
+
+def test_the_command_with_fractional_weights_and_with_scores_beyond_floats(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    frame = pd.DataFrame({"y": Y, "s": S, "w": 0.5})
+    assert run_tune(tmp_path, frame, "--weight", "w")[0] == 0
+    frame["s"] = 2**60 + np.arange(len(Y))
+    assert run_tune(tmp_path, frame)[0] == 2
+    assert "beyond 2**53" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"score": "s"', '"score": "s", "score": "y"', "'score' is given twice"),
+        ('"nan_score": "raise"', '"nan_score": "what"', "nan_score 'what' is none of"),
+        ('"type": "text"', '"type": "wat"', "segment type 'wat' is none of"),
+        ('"a"\n', '"b"\n', "is given twice"),
+        ('"a"\n', '"a", "b"\n', "not one value for each segment column"),
+    ],
+)
+def test_apply_refuses_a_damaged_file(tmp_path, capsys, old, new, said):
+    pytest.importorskip("matplotlib")
+    from imbfit.cli import main
+
+    code, thresholds = run_tune(tmp_path, pd.DataFrame({"y": Y, "s": S, "g": G}), "--segment", "g")
+    assert code == 0
+    apply = ["apply", str(tmp_path / "cases.csv"), "--thresholds", str(thresholds)]
+    assert main([*apply, "--out", str(thresholds)]) == 2
+    assert main(apply) == 0
+    text = thresholds.read_text()
+    assert old in text
+    thresholds.write_text(text.replace(old, new))
+    assert main(apply) == 2
+    assert said in capsys.readouterr().err

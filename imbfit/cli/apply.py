@@ -36,6 +36,8 @@ def apply(arguments: argparse.Namespace) -> int:
     unknown = _read_policy(arguments.unknown_segment)
     file = CaseFile.open(arguments.file, sep=arguments.sep, encoding=arguments.encoding)
     target = _target(file, arguments.out)
+    if target is not None and target.exists() and target.samefile(arguments.thresholds):
+        raise BadInput(f"--out {target} is the file of the thresholds; name another")
     score_place = file.place(chosen.score, f"the score in {arguments.thresholds}")
     places = [
         file.place(name, f"a segment column in {arguments.thresholds}") for name in chosen.columns

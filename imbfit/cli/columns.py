@@ -18,11 +18,13 @@ def read_numbers(column: Any, what: str, *, missing: str = "raise") -> np.ndarra
 
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    whole = column if pa.types.is_integer(column.type) else None
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = pc.utf8_trim_whitespace(column)
         lower = pc.utf8_lower(column)
         blank = pc.is_in(lower, pa.array(["", "nan", "na", "n/a", "null", "none"]))
         column = pc.if_else(blank, pa.scalar(None, column.type), column)
+        whole = column.filter(pc.match_substring_regex(column, r"^[+-]?\d+$"))
         try:
             column = column.cast(pa.float64())
         except pa.ArrowInvalid:
@@ -42,6 +44,13 @@ def read_numbers(column: Any, what: str, *, missing: str = "raise") -> np.ndarra
         else numbers.to_numpy(),
         float,
     )
+    if whole is not None and (np.abs(values) > 2**53).any():
+        told_apart = len({float(v) for v in pc.unique(whole).to_pylist() if v is not None})
+        if told_apart < pc.count_distinct(whole).as_py():
+            raise BadInput(
+                f"{what} holds whole numbers beyond 2**53 that floats can't tell apart; write "
+                "their ranks instead"
+            )
     lacking = np.isnan(values)
     if lacking.any() and missing == "raise":
         raise BadInput(f"{what} has no number in {rows_named(lacking)}; fill them in or drop them")
@@ -85,6 +94,8 @@ def read_words(column: Any) -> Words:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_nested(column.type) and not pa.types.is_dictionary(column.type):
+        raise BadInput(f"a segment column holds {column.type} values; plain values are needed")
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

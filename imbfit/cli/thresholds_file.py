@@ -20,6 +20,7 @@ from imbfit.threshold.search import ThresholdSearch
 
 _FORMAT = "imbfit-thresholds"
 _FORMAT_VERSION = 1
+_KINDS = ("number", "truth", "date", "text")
 
 
 def write_thresholds(
@@ -134,7 +135,7 @@ class Chosen:
 def read_thresholds(path: Path) -> Chosen:
     """Read thresholds.json."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
     except FileNotFoundError:
         raise BadInput(f"there is no file {path}; imbfit tune writes it") from None
     except OSError as error:
@@ -152,17 +153,44 @@ def read_thresholds(path: Path) -> Chosen:
         return Chosen(
             score=str(content["score"]),
             columns=[str(one["column"]) for one in content["segments"]],
-            kinds=[str(one["type"]) for one in content["segments"]],
-            thresholds={
-                tuple(map(str, one["segment"])): _threshold_of(one["threshold"])
-                for one in content["thresholds"]
-            },
+            kinds=[_one_of(one["type"], _KINDS, "segment type") for one in content["segments"]],
+            thresholds=_once(
+                [
+                    (_key_of(one["segment"], content["segments"]), _threshold_of(one["threshold"]))
+                    for one in content["thresholds"]
+                ]
+            ),
             missing_segment=content["missing_segment"],
-            nan_score=str(content["nan_score"]),
+            nan_score=_one_of(content["nan_score"], ("raise", "negative"), "nan_score"),
             status=str(content["status"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{path} is damaged: {type(error).__name__} {error}") from None
+    except KeyError as error:
+        raise BadInput(f"{path} is damaged: {error} is missing or not known") from None
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{path} is damaged: {error}") from None
+
+
+def _key_of(segment: Any, columns: list[Any]) -> tuple[str, ...]:
+    key = tuple(map(str, segment))
+    if len(key) != len(columns):
+        raise ValueError(f"the segment {key} is not one value for each segment column")
+    return key
+
+
+def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Make a dict of pairs whose keys may occur once only."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"{twice!r} is given twice")
+    return made
+
+
+def _one_of(given: Any, allowed: tuple[str, ...], what: str) -> str:
+    if given not in allowed:
+        raise ValueError(f"{what} {given!r} is none of {', '.join(allowed)}")
+    return str(given)
 
 
 def _threshold_of(content: Any) -> float:

@@ -74,7 +74,7 @@ class CandidateAxis:
         counts = tables.counts(g)
         flagged = np.broadcast_to(counts.pp, (own.stop - own.start,)).astype(float)
         few = tables.grid is not None and len(flagged) <= FEW
-        inside = _in_view(flagged, float(counts.ap), chosen, "all" if few else view)
+        inside = _in_view(flagged, float(np.ravel(counts.ap)[0]), chosen, "all" if few else view)
         if x == "flagged":
             return cls._over_flagged(flagged, inside, scale)
         return cls._over_thresholds(tables, g, inside, chosen=chosen, scale=scale, view=view)

@@ -149,7 +149,7 @@ def draw_panel(
     told = threshold_text(threshold)
     ax.set_title(
         f"{'' if segment is None else segment_text(segment) + ': '}{told}\n"
-        f"{number_text(flagged)} of {number_text(float(counts.n))} flagged"
+        f"{number_text(flagged)} of {number_text(float(np.ravel(counts.n)[0]))} flagged"
         f"{'' if allowed[at] else ', a constraint is missed'}",
         fontsize=10 if panel_width(ax, ax.figure) > 2.6 else 8,
         loc="left",

@@ -15,7 +15,7 @@ from imbfit.displays.panels import divide, figure_size
 from imbfit.displays.surface import draw_surface
 from imbfit.displays.wording import listed
 from imbfit.expressions import Constraint, Expr, Scope
-from imbfit.metrics import as_metric
+from imbfit.metrics import as_metrics
 from imbfit.reading import direction
 from imbfit.threshold.amounts import columns_read
 from imbfit.threshold.around import Held, candidate_of
@@ -110,7 +110,7 @@ class ThresholdDisplay:
         self.objective = objective
         self.greater_is_better = greater_is_better
         self.constraints = constraints
-        self.expressions = expressions
+        self.expressions = as_metrics(expressions)
 
     # ----------------------------------------------------------------------------------------
     # Ways to make one
@@ -212,7 +212,7 @@ class ThresholdDisplay:
                 f"{estimator!r}; for another model use from_predictions(y, "
                 "model.predict_proba(X)[:, 1])"
             )
-        extra = [as_metric(item) for item in expressions]
+        extra = as_metrics(expressions)
         tables = cls.tables_of(
             estimator, X, y, sample_weight=sample_weight, amounts=amounts, expressions=extra
         )
@@ -293,7 +293,7 @@ class ThresholdDisplay:
         ThresholdDisplay
             The display, drawn.
         """
-        extra = [as_metric(item) for item in expressions]
+        extra = as_metrics(expressions)
         goal, greater, rules = read_goal(objective, greater_is_better, constraints)
         if thresholds is None:
             thresholds = search_thresholds(
@@ -323,6 +323,12 @@ class ThresholdDisplay:
         )
         if not isinstance(thresholds, Mapping):
             thresholds = dict.fromkeys(tables.segments, float(thresholds))
+        strange = [name for name in thresholds if name not in tables.segments]
+        if strange:
+            raise ValueError(
+                f"a threshold is given for {strange[0]!r}, which is none of the segments "
+                f"{listed(tables.segments)}"
+            )
         display = cls(
             tables=tables,
             thresholds=thresholds,
@@ -539,6 +545,10 @@ class ThresholdDisplay:
 
     @cached_property
     def _held(self) -> Held:
+        for name, cut in self.thresholds.items():
+            if np.isnan(cut):
+                where = "" if name is None else f" of the segment {name!r}"
+                raise ValueError(f"the threshold{where} is NaN; inf flags nobody, -inf everybody")
         lacking = [name for name in self.tables.segments if name not in self.thresholds]
         if lacking:
             raise ValueError(
@@ -561,8 +571,7 @@ class ThresholdDisplay:
     @cached_property
     def _extra(self) -> list[tuple[str, Expr, bool]]:
         found = []
-        for item in self.expressions:
-            expr = as_metric(item)
+        for expr in self.expressions:
             try:
                 greater = direction(expr, None)
             except ValueError:

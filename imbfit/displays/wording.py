@@ -38,8 +38,9 @@ def segment_text(segment: Any) -> str:
 
 
 def shorten(text: str, most: int = 40) -> str:
-    """Cut a text that would run into its neighbour."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    """Cut a text that would run into its neighbour, and keep dollars from being a formula."""
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return cut.replace("$", r"\$")
 
 
 def listed(names: Sequence[Any], most: int = 10) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from imbfit.confusion import Confusion
 from imbfit.expressions import Constraint, Expr, Number, Scope, Threshold, is_number
-from imbfit.metrics import as_metric, f1, precision, recall
+from imbfit.metrics import as_metrics, f1, precision, recall
 from imbfit.reading import direction, evaluate, margin, value
 from imbfit.threshold.region import GroupRows, local_mask, plain, segment_of
 from imbfit.threshold.scan import name_of, objective_values
@@ -183,9 +183,7 @@ def sensitivity(
     """
     if not (top is None or (is_number(top) and float(top).is_integer() and top >= 1)):
         raise ValueError(f"top={top!r}: give a whole number of at least 1, or None for all")
-    if isinstance(expressions, (str, Expr)):
-        expressions = [expressions]
-    extra = [as_metric(item) for item in expressions]
+    extra = as_metrics(expressions)
     parts = [
         _segment_table(
             tables,
