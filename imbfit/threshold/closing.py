@@ -27,7 +27,7 @@ Known = tuple[np.ndarray, int]
 
 
 @dataclass(frozen=True)
-class _Reduction:
+class Reduction:
     """A problem with what its multipliers say.
 
     Attributes
@@ -66,7 +66,7 @@ def _core(
     )
 
 
-def reduce_by(problem: Selection, multipliers: np.ndarray) -> _Reduction:
+def reduce_by(problem: Selection, multipliers: np.ndarray) -> Reduction:
     """Price the candidates by multipliers, with a bound that holds for the rounded floats too."""
     limits = np.array([float(b) for b in problem.limits])
     priced = problem.value.copy()
@@ -83,7 +83,7 @@ def reduce_by(problem: Selection, multipliers: np.ndarray) -> _Reduction:
     blur += problem.error * 2 * problem.n_segments
     bound = float(multipliers @ limits + best.sum()) + blur
     reduced = np.repeat(best, np.diff(problem.starts)) - priced
-    return _Reduction(problem, multipliers, reduced, bound, blur)
+    return Reduction(problem, multipliers, reduced, bound, blur)
 
 
 def better(problem: Selection, known: Known | None, choice: np.ndarray | None) -> Known | None:
@@ -94,7 +94,7 @@ def better(problem: Selection, known: Known | None, choice: np.ndarray | None) -
     return (choice, value) if known is None or value > known[1] else known
 
 
-def _wanted(known: Known | None, target: float) -> float:
+def wanted(known: Known | None, target: float) -> float:
     """Return what a choice must be worth to be of use: whole numbers are better by one."""
     return max(-np.inf if known is None else float(known[1]) + 1, target)
 
@@ -107,10 +107,10 @@ def close(
     known = better(problem, None, incumbent)
     bound = reduction.bound
     for states in (_FIRST_STATES, _CORE_STATES):
-        wanted = _wanted(known, ask.target)
-        if wanted > bound:
+        least = wanted(known, ask.target)
+        if least > bound:
             break
-        room = reduction.bound - wanted + reduction.blur
+        room = reduction.bound - least + reduction.blur
         alive, core = reduction.core(room)
         found = best_choice(core, room=room, states=states, deadline=ask.deadline)
         known = better(problem, known, None if found.choice is None else alive[found.choice])
@@ -128,9 +128,9 @@ def close(
             break
     if known is not None and known[1] + 1 > bound and known[1] > ask.target:
         return Answer(known[0], known[1], float(known[1]), "optimal")
-    if _wanted(known, ask.target) > bound:
+    if wanted(known, ask.target) > bound:
         return Answer(None, 0, min(bound, ask.target), "infeasible")
-    return _by_solver(reduction, known, bound, ask)
+    return by_solver(reduction, known, bound, ask)
 
 
 def close_many_rows(problem: Selection, known: Known | None, ask: Ask) -> Answer:
@@ -141,7 +141,7 @@ def close_many_rows(problem: Selection, known: Known | None, ask: Ask) -> Answer
     multipliers = relax(make_steps(whole), seconds=ask.deadline - time.monotonic())
     reduction = reduce_by(problem, nothing if multipliers is None else multipliers)
     bound = reduction.bound
-    alive, core = reduction.core(bound - _wanted(known, ask.target) + reduction.blur)
+    alive, core = reduction.core(bound - wanted(known, ask.target) + reduction.blur)
     left = ask.deadline - time.monotonic()
     complete = bool((np.diff(core.starts) > 0).all())
     if left > 0 and complete and len(alive) > problem.n_segments:
@@ -153,17 +153,17 @@ def close_many_rows(problem: Selection, known: Known | None, ask: Ask) -> Answer
             known = better(problem, known, improve(problem, alive[choice]))
     if known is not None and known[1] >= ask.enough:
         return Answer(known[0], known[1], np.inf, "feasible")
-    if _wanted(known, ask.target) > reduction.bound:
+    if wanted(known, ask.target) > reduction.bound:
         if known is None or not known[1] > ask.target:
             return Answer(None, 0, min(reduction.bound, ask.target), "infeasible")
         return Answer(known[0], known[1], float(known[1]), "optimal")
-    return _by_solver(reduction, known, bound, ask)
+    return by_solver(reduction, known, bound, ask)
 
 
-def _by_solver(reduction: _Reduction, known: Known | None, bound: float, ask: Ask) -> Answer:
+def by_solver(reduction: Reduction, known: Known | None, bound: float, ask: Ask) -> Answer:
     """Let CP-SAT choose among the candidates that may be in a better choice."""
     # the bound may have come down since, but reduced costs are measured from the first one
-    room = reduction.bound - _wanted(known, ask.target) + reduction.blur
+    room = reduction.bound - wanted(known, ask.target) + reduction.blur
     alive, core = reduction.core(room)
     start = None
     if known is not None and np.isin(known[0], alive).all():

@@ -184,3 +184,17 @@ def improve(problem: Selection, choice: np.ndarray) -> np.ndarray:
             break
         choice[np.searchsorted(problem.starts, step, side="right") - 1] = step
     return choice
+
+
+def best_of_near(problem: Selection, best: np.ndarray) -> np.ndarray:
+    """Settle near ties of rounded values by their exact ones."""
+    sizes = np.diff(problem.starts)
+    near = problem.value >= np.repeat(problem.value[best], sizes) - 4 * problem.error
+    at = np.flatnonzero(near)
+    owner = np.searchsorted(problem.starts, at, side="right") - 1
+    exact = problem.exact(at)
+    choice = best.copy()
+    for g in np.flatnonzero(np.bincount(owner, minlength=problem.n_segments) > 1):
+        mine = np.flatnonzero(owner == g)
+        choice[g] = at[max(mine, key=lambda i: exact[i])]
+    return choice

@@ -9,8 +9,8 @@ With multipliers m >= 0 every choice obeys (Geoffrion's Lagrangian relaxation)
     U = m . b + sum_g max_j (v - m . a)[j],      r = that maximum - (v - m . a)  >= 0,
 
 so U bounds the optimum, and a candidate whose reduced cost r exceeds U minus the value of a choice
-at hand is in no better choice. A dynamic program over the few candidates left is exact; CP-SAT
-takes over where it grows too large.
+at hand is in no better choice. A dynamic program over the few candidates left is exact for one row,
+branching with an enumeration by halves for a few; CP-SAT takes over where these grow too large.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from imbfit.threshold.branching import close_by_branching
 from imbfit.threshold.closing import Known, better, close, close_many_rows
 from imbfit.threshold.multipliers import one_multiplier, several_multipliers
 from imbfit.threshold.problem import (
@@ -27,6 +28,7 @@ from imbfit.threshold.problem import (
     Ask,
     Selection,
     best_of,
+    best_of_near,
     first_best,
     meets_rows,
     shares_used,
@@ -91,7 +93,7 @@ def _select(problem: Selection, hint: np.ndarray | None, ask: Ask) -> Answer:
     if meets_rows(problem, best):
         if not problem.error:
             return _optimal(problem, best)
-        exactly = _best_of_near(problem, best)
+        exactly = best_of_near(problem, best)
         if meets_rows(problem, exactly):
             return _optimal(problem, exactly)
         multipliers, known = np.zeros(len(problem.usage)), [best]
@@ -117,23 +119,10 @@ def _select(problem: Selection, hint: np.ndarray | None, ask: Ask) -> Answer:
         value = total(problem, incumbent)
         if value >= ask.enough:
             return Answer(incumbent, value, np.inf, "feasible")
-    return close(problem, multipliers, incumbent, ask)
+    closing = close if len(problem.usage) == 1 else close_by_branching
+    return closing(problem, multipliers, incumbent, ask)
 
 
 def _optimal(problem: Selection, choice: np.ndarray) -> Answer:
     value = total(problem, choice)
     return Answer(choice, value, float(value), "optimal")
-
-
-def _best_of_near(problem: Selection, best: np.ndarray) -> np.ndarray:
-    """Settle near ties of rounded values by their exact ones."""
-    sizes = np.diff(problem.starts)
-    near = problem.value >= np.repeat(problem.value[best], sizes) - 4 * problem.error
-    at = np.flatnonzero(near)
-    owner = np.searchsorted(problem.starts, at, side="right") - 1
-    exact = problem.exact(at)
-    choice = best.copy()
-    for g in np.flatnonzero(np.bincount(owner, minlength=problem.n_segments) > 1):
-        mine = np.flatnonzero(owner == g)
-        choice[g] = at[max(mine, key=lambda i: exact[i])]
-    return choice
