@@ -66,6 +66,10 @@ def positive_label(classes: np.ndarray, pos_label: Any) -> Any:
     """Return the positive of two sorted classes: `pos_label`, or the last one."""
     if pos_label is None:
         return classes[-1]
+    if not isinstance(pos_label, (str, bytes)) and np.ndim(pos_label) != 0:
+        raise ValueError(
+            f"pos_label={pos_label!r} is not one label; the labels are {classes.tolist()}"
+        )
     for label in classes:
         if _is_text(label) == _is_text(pos_label) and label == pos_label:
             return label
@@ -227,7 +231,7 @@ def row_weights(sample_weight: Any, rows: int) -> np.ndarray | None:
             "row counts, 0 or more"
         )
     if not weight.any():
-        raise ValueError("sample_weight is 0 in every row, so no row is left")
+        raise ValueError("sample_weight is zero in every row, so no row is left")
     return weight
 
 

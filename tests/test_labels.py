@@ -242,7 +242,7 @@ def test_no_weights():
         (["1", "1", "1"], r"types \['str'\]; numbers are needed"),
         (np.array(["2020"] * 3, "M8[D]"), "numbers are needed"),
         ([1j, 1, 1], "numbers are needed"),
-        ([0, 0, 0], "0 in every row"),
+        ([0, 0, 0], "zero in every row"),
     ],
 )
 def test_weights_that_can_not_be_used(weight, message):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from imbfit._frames import column_names, row_count
 from imbfit._labels import amount_columns
 from imbfit.expressions import Constraint, Expr, Scope, columns_of
-from imbfit.threshold.frames import column_names, row_count
 from imbfit.threshold.layout import Layout
 from imbfit.threshold.row_segments import check_present
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from imbfit._frames import as_table, column_names, listed, row_count, vector
 from imbfit._labels import check_length, column_vector
-from imbfit.threshold.frames import as_table, column_names, listed, row_count, vector
 from imbfit.threshold.row_segments import keys
 
 Column = Any

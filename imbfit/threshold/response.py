@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from imbfit._frames import row_count
 from imbfit._labels import check_length, column_vector, first_rows
-from imbfit.threshold.frames import row_count
 from imbfit.threshold.layout import Layout
 
 _METHODS = ("predict_proba", "decision_function")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from imbfit._frames import listed
 from imbfit._labels import first_rows
-from imbfit.threshold.frames import listed
 
 
 def keys(values: np.ndarray) -> list[Any]:

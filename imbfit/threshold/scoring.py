@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
-from imbfit.threshold.frames import row_count, take_rows
+from imbfit._frames import row_count, take_rows
 from imbfit.threshold.response import Response
 
 # Rows of each class that every fold's model scores, to compare the models' scales.

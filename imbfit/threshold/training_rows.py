@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d, indexable
 from sklearn.utils.multiclass import type_of_target
 
+from imbfit._frames import align
 from imbfit._labels import first_rows, row_weights
-from imbfit.threshold.frames import align
 from imbfit.threshold.row_segments import is_missing
 
 
