@@ -8,6 +8,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+import mpmath
+from scipy import optimize
+
 from imbfit.expressions import Column, Constraint, Count, Expr, Number, Op, Scope, Threshold
 from imbfit.metrics import balanced_accuracy
 from imbfit.named import NAMED
@@ -287,3 +290,126 @@ def violation(rule, choice):
             return 0 if (infinite.sign > 0) == (inner.sense == ">=") else math.inf
     lack = limit - left if inner.sense == ">=" else left - limit
     return max(0, lack) / (abs(limit) or 1)
+
+
+# Generalised linear models on a sample of the rows: the paper's formulas with many digits. eta is
+# on the scale of the positives, and the paper's argument of F is minus ours.
+
+
+def distribution(link, z):
+    """Return the paper's F at its own argument z: the probability of a negative."""
+    if link == "logit":
+        return 1 / (1 + mpmath.exp(-z))
+    if link == "probit":
+        return mpmath.ncdf(z)
+    if link == "cloglog":
+        return mpmath.exp(-mpmath.exp(-z))
+    if link == "loglog":
+        return 1 - mpmath.exp(-mpmath.exp(z))
+    assert link == "cauchit"
+    return mpmath.mpf(1) / 2 + mpmath.atan(z) / mpmath.pi
+
+
+def minus_log_likelihood(method, link, eta, positive, *, weight=None, pi1=1, pi0=1, dropped=0):
+    """Write down equation (1), (8), (9), (6)-(7) or (4), summed and not averaged.
+
+    `pi1` and `pi0` are what a positive and a negative is kept with, numbers or one for each row.
+    """
+    n = len(eta)
+    rows = range(n)
+    F = [distribution(link, -mpmath.mpf(e)) for e in eta]
+    w = [mpmath.mpf(1) if weight is None else mpmath.mpf(weight[i]) for i in rows]
+    a1 = [mpmath.mpf(pi1[i] if hasattr(pi1, "__len__") else pi1) for i in rows]
+    a0 = [mpmath.mpf(pi0[i] if hasattr(pi0, "__len__") else pi0) for i in rows]
+    log = mpmath.log
+    if method == "naive":
+        terms = [log(1 - F[i]) if positive[i] else log(F[i]) for i in rows]
+    elif method == "iw":
+        terms = [log(1 - F[i]) / a1[i] if positive[i] else log(F[i]) / a0[i] for i in rows]
+    elif method == "cmle":
+        G = [a0[i] * F[i] / (a1[i] * (1 - F[i]) + a0[i] * F[i]) for i in rows]
+        terms = [log(1 - G[i]) if positive[i] else log(G[i]) for i in rows]
+    elif method == "pseudo_mle":
+        S = [a1[i] * (1 - F[i]) + a0[i] * F[i] for i in rows]
+        mean = sum(w[i] * S[i] for i in rows) / sum(w)
+        terms = [
+            log(a1[i] * (1 - F[i])) - log(mean) if positive[i] else log(a0[i] * F[i]) - log(mean)
+            for i in rows
+        ]
+    else:
+        assert method == "profile"
+        s = solved_rate(F, w, dropped)
+        S = [1 - (1 - s) * F[i] for i in rows]
+        terms = [(log(1 - F[i]) if positive[i] else log(F[i])) - log(S[i]) for i in rows]
+        if dropped:
+            return -sum(w[i] * terms[i] for i in rows) + dropped * log(1 - s)
+    return -sum(w[i] * terms[i] for i in rows)
+
+
+def solved_rate(F, w, dropped):
+    """Return the s at which the masses w / (n S) of the rows sum to one, by halving."""
+    n = sum(w) + dropped
+    high = mpmath.mpf(1)
+    # below it S is negative where F is largest
+    low = 1 - 1 / max(f for f, v in zip(F, w, strict=True) if v > 0)
+    for _ in range(2 * mpmath.mp.dps):
+        s = (low + high) / 2
+        mass = sum(v / (1 - (1 - s) * f) for f, v in zip(F, w, strict=True) if v > 0)
+        low, high = (s, high) if mass > n else (low, s)
+    return (low + high) / 2 if dropped else mpmath.mpf(1)
+
+
+def likelihood_of_masses(link, eta, positive, *, weight, dropped, rounds=4000):
+    """Minus the log-likelihood of labels, columns and the number dropped, at the likeliest masses.
+
+    The masses of the rows' columns are found by the EM algorithm: a dropped row is like one of the
+    kept ones with a probability that goes by its mass and by how often it would be negative.
+    """
+    rows = range(len(eta))
+    exact = [distribution(link, -mpmath.mpf(e)) for e in eta]
+    F = [float(f) for f in exact]
+    n = sum(weight) + dropped
+    mass = [w / sum(weight) for w in weight]
+    for _ in range(rounds):
+        negative = math.fsum(mass[i] * F[i] for i in rows)
+        mass = [(weight[i] + dropped * mass[i] * F[i] / negative) / n for i in rows]
+    negative = math.fsum(mass[i] * F[i] for i in rows)
+    labels = [float(mpmath.log(1 - exact[i] if positive[i] else exact[i])) for i in rows]
+    kept = math.fsum(weight[i] * (labels[i] + math.log(mass[i])) for i in rows)
+    return -kept - dropped * math.log(negative)
+
+
+def fitted_coefficients(method, link, Z, positive, *, offset=0, ridge=0, **sample):
+    """Minimise by Nelder-Mead, then find the root of the differenced slope with 30 digits.
+
+    `Z` has a column of ones where the intercept is free. Half of `ridge` times the square of each
+    coefficient is added.
+    """
+    n_coef = len(Z[0])
+    offset = offset if hasattr(offset, "__len__") else [offset] * len(Z)
+    ridge = ridge if hasattr(ridge, "__len__") else [ridge] * n_coef
+
+    def loss(w):
+        eta = [sum(z * c for z, c in zip(row, w, strict=True)) for row in Z]
+        eta = [e + o for e, o in zip(eta, offset, strict=True)]
+        penalty = sum(r * c**2 for r, c in zip(ridge, w, strict=True)) / 2
+        return minus_log_likelihood(method, link, eta, positive, **sample) + penalty
+
+    def slope(*w):
+        h = mpmath.mpf(10) ** -8
+        out = []
+        for j in range(n_coef):
+            up = [c + h * (i == j) for i, c in enumerate(w)]
+            down = [c - h * (i == j) for i, c in enumerate(w)]
+            out.append((loss(up) - loss(down)) / (2 * h))
+        return out
+
+    found = optimize.minimize(
+        lambda w: float(loss([mpmath.mpf(float(c)) for c in w])),
+        [0.0] * n_coef,
+        method="Nelder-Mead",
+        options={"xatol": 1e-2, "fatol": 1e-4, "maxiter": 4000, "maxfev": 4000},
+    )
+    with mpmath.workdps(30):
+        root = mpmath.findroot(slope, [mpmath.mpf(float(c)) for c in found.x], tol=1e-20)
+    return [float(c) for c in root]
