@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["InfeasibleConstraints", "ScoreScaleWarning", "SearchWarning", "UnsupportedMetric"]
+__all__ = [
+    "CollinearityWarning",
+    "InertParameterWarning",
+    "InfeasibleConstraints",
+    "SamplingWarning",
+    "ScoreScaleWarning",
+    "SearchWarning",
+    "SeparationWarning",
+    "UnsupportedMetric",
+]
 
 
 class UnsupportedMetric(ValueError):
@@ -64,3 +73,19 @@ class SearchWarning(UserWarning):
 
 class ScoreScaleWarning(UserWarning):
     """Scores of different folds sit on different scales, so one pooled threshold may mislead."""
+
+
+class SeparationWarning(UserWarning):
+    """The features separate the classes, so that the likelihood has no maximum."""
+
+
+class CollinearityWarning(UserWarning):
+    """A column is constant or a combination of others, so its coefficient is not identified."""
+
+
+class SamplingWarning(UserWarning):
+    """A sample of the negatives costs more than it should: precision, or a bias."""
+
+
+class InertParameterWarning(UserWarning):
+    """A parameter was set that has no effect beside the others."""

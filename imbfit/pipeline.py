@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from imbfit.glm.classifier import DownsampledGLMClassifier
+from imbfit.glm.wrapper import DownsampledClassifier
 from imbfit.threshold.classifier import OTLPThresholdClassifier
 from imbfit.threshold.inner_model import pipelines_in
 
@@ -12,11 +14,13 @@ __all__ = ["check_pipeline"]
 
 
 def check_pipeline(pipe: Any) -> Any:
-    """Warn where a sampler comes before an `OTLPThresholdClassifier` in a pipeline.
+    """Warn where a sampler comes before an estimator that needs the population's prevalence.
 
     Thresholds chosen on resampled rows meet their constraints at the resampled prevalence, which is
-    not that of the rows to come: precision looks too good, and far too many rows are flagged. From
-    inside its pipeline the estimator sees the resampled rows only, so it can't tell.
+    not that of the rows to come: precision looks too good, and far too many rows are flagged. A
+    `DownsampledGLMClassifier` or `DownsampledClassifier` counts the rate that it draws at itself,
+    and takes resampled rows for the population. From inside its pipeline an estimator sees the
+    resampled rows only, so it can't tell.
 
     Parameters
     ----------
@@ -37,7 +41,8 @@ def check_pipeline(pipe: Any) -> Any:
     Warns
     -----
     UserWarning
-        For each sampler that comes before an `OTLPThresholdClassifier`.
+        For each `OTLPThresholdClassifier` after a sampler, and for each downsampled estimator after
+        one that was not told so by ``presampled=True``.
 
     Examples
     --------
@@ -68,11 +73,27 @@ def check_pipeline(pipe: Any) -> Any:
                     UserWarning,
                     stacklevel=2,
                 )
+            elif samplers and _takes_rows_for_all(step):
+                warnings.warn(
+                    f"the sampler {samplers[0]!r} comes before {name!r}, which takes the sampled "
+                    "rows for the population. Give the sampler to it instead, "
+                    "sampling_rate=RandomUnderSampler(), or write presampled=True with the "
+                    "sampler's rate as sampling_rate, or with prevalence=",
+                    UserWarning,
+                    stacklevel=2,
+                )
     return pipe
 
 
 def _has_thresholds(step: Any) -> bool:
-    parts = [step]
-    if hasattr(step, "get_params"):
-        parts += list(step.get_params(deep=True).values())
-    return any(isinstance(part, OTLPThresholdClassifier) for part in parts)
+    return any(isinstance(part, OTLPThresholdClassifier) for part in _parts(step))
+
+
+def _takes_rows_for_all(step: Any) -> bool:
+    kinds = (DownsampledGLMClassifier, DownsampledClassifier)
+    return any(isinstance(part, kinds) and not part.presampled for part in _parts(step))
+
+
+def _parts(step: Any) -> list[Any]:
+    inner = list(step.get_params(deep=True).values()) if hasattr(step, "get_params") else []
+    return [step, *inner]

@@ -1,8 +1,11 @@
 """The common checks of scikit-learn."""
 
+import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from imbfit.glm.classifier import DownsampledGLMClassifier
+from imbfit.glm.wrapper import DownsampledClassifier
 from imbfit.threshold.classifier import OTLPThresholdClassifier
 
 PLAIN = OTLPThresholdClassifier(LogisticRegression(C=1), cv=3)
@@ -23,4 +26,21 @@ EXPECTED_FAILURES = {
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(estimator, {}),
 )
 def test_common_checks(estimator, check):
+    check(estimator)
+
+
+# The checks feed a dozen rows, blobs that a line separates, constant columns, or a single row of
+# a class, and an estimator without a penalty says so each time, as it should.
+@pytest.mark.filterwarnings("ignore::imbfit.exceptions.SeparationWarning")
+@pytest.mark.filterwarnings("ignore::imbfit.exceptions.CollinearityWarning")
+@pytest.mark.filterwarnings("ignore::imbfit.exceptions.SamplingWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        DownsampledGLMClassifier(),
+        DownsampledGLMClassifier(method="iw", C=1.0),
+        DownsampledClassifier(LogisticRegression(C=1)),
+    ]
+)
+def test_common_checks_of_downsampled_models(estimator, check):
     check(estimator)
