@@ -34,6 +34,9 @@ Floats = NDArray[np.float64]
 # No matrix of a side above this is made: 2,000 columns take 32 MB, and a second for its factors.
 MAX_COLUMNS = 2_000
 
+# So many negatives estimate a mean over the population well enough for an efficiency.
+ENOUGH_NEGATIVES = 25_000
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -147,8 +150,18 @@ class Fitted:
 
 
 def pilot_of(sample: Sample, keep: Keep, solution: Solution, settings: Settings) -> Pilot:
-    """Return kept rows as estimates of population means: each counts 1/S, S = pi1 p + pi0 q."""
-    pieces = settings.link.pieces(solution.eta)
+    """Return kept rows as estimates of population means: each counts 1/S, S = pi1 p + pi0 q.
+
+    Of many negatives every so-manyth is enough, and counts as kept with a smaller probability.
+    """
+    eta = solution.eta
+    step = int(np.count_nonzero(~sample.positive)) // ENOUGH_NEGATIVES
+    if step > 1 and keep.uniform:
+        chosen = sample.positive.copy()
+        chosen[np.flatnonzero(~sample.positive)[::step]] = True
+        sample, eta = sample.taken(chosen), eta[chosen]
+        keep = replace(keep, log_pi0=keep.log_pi0 - float(np.log(step)))
+    pieces = settings.link.pieces(eta)
     log_s = np.logaddexp(keep.log_pi1 + pieces.log_p, keep.log_pi0 + pieces.log_q)
     share = np.exp(-(log_s - log_s.min()))
     if sample.weight is not None:
@@ -356,12 +369,12 @@ def _efficiency(
 ) -> Floats:
     design = Design(sample.X, intercept=settings.free_intercept)
     rows = contrast_rows(design, settings, contrasts)
+    if keep.everything:
+        return np.where((rows[:, lost] != 0).any(axis=1), np.nan, 1.0)
     own = pilot_of(sample, keep, solution, settings)
     own, rows, known = identified_part(own, rows, lost)
     found = np.full(len(known), np.nan)
-    if keep.everything:
-        found[known] = 1.0
-    elif known.any():
+    if known.any():
         rate = min(float(np.exp(keep.log_pi0 - keep.log_pi1)), 1.0) if keep.uniform else 1.0
         log_keep = None if keep.uniform else (keep.log_pi1, keep.log_pi0)
         try:
