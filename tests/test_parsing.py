@@ -302,10 +302,11 @@ def test_nothing_outside_of_the_language_is_read(text):
     ],
 )
 def test_monstrous_texts_are_refused_at_once(text):
-    start = time.perf_counter()
+    # of the processor's time: a reader that hangs takes minutes, and a busy machine must not matter
+    start = time.process_time()
     with pytest.raises(ValueError, match=r"nest|too large"):
         parse(text)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 10
 
 
 def test_moderate_nesting_is_read():
