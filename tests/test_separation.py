@@ -124,6 +124,18 @@ def test_rows_that_the_first_program_did_not_see_count():
     assert is_separated(design, positive, weight=weight, size=2_000) is True
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_means_and_units_do_not_matter_to_a_linear_program(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 3))
+    positive = X @ [1.0, -0.3, 0.1] > 0.8
+    far = X * [1e-5, 1.0, 1e5] + [1e5, 1e10, 1e15]
+    assert is_separated(Design(far, intercept=True), positive) is True
+    positive[np.argmin(X @ [1.0, -0.3, 0.1])] = True
+    assert is_separated(Design(X, intercept=True), positive) is False
+    assert is_separated(Design(far, intercept=True), positive) is False
+
+
 def test_what_is_too_large_stays_undecided():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, 40))
@@ -275,14 +287,17 @@ def test_each_sign_is_seen(change, expected):
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_column_that_runs_away_is_named(kind, intercept):
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(800, 5)) * [1e3, 1.0, 1.0, 1e-3, 1.0]
-    positive = rng.random(800) < 0.2
+    X = rng.normal(size=(800, 5))
+    positive = rng.random(800) < expit(X[:, 4] - 1.5)
+    X *= [1e3, 1.0, 1.0, 1.0, 1e-6]
+    X[:, 0] += 1e6
     X[:, 3] = 0.0
     X[np.flatnonzero(positive)[:7], 3] = 1e-3
     likelihood = METHODS["naive"](Rows.uniform(positive, None, 1.0), LINKS["logit"])
     design = Design(KINDS[kind](X), intercept=intercept)
     solution = minimize(likelihood, design, start=np.zeros(design.n_coef))
     assert suspect(solution, np.zeros(800))
+    assert np.argmax(np.abs(solution.coef)) == 4 + intercept or intercept
     assert most_extreme(solution, design) == 3 + intercept
     assert separating_column(X, positive) == 3
 
@@ -303,6 +318,17 @@ def test_dependent_columns_name_the_columns_that_they_are_made_of(kind):
         4: (3,),
         6: (2, 3, 5),
     }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dependence_on_columns_that_are_nearly_dependent_themselves(kind):
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(300, 4))
+    X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
+    X[:, 3] = 1000.0 * (X[:, 1] - X[:, 0]) + X[:, 2]
+    assert dependent_columns(Design(KINDS[kind](X), intercept=True)) == {4: (1, 2, 3)}
+    X[:, 3] += 1e-6 * rng.normal(size=300)
+    assert dependent_columns(Design(KINDS[kind](X), intercept=True)) == {}
 
 
 def test_dependence_is_a_matter_of_rows_that_count():

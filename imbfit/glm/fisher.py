@@ -123,6 +123,8 @@ class Newton:
         if not np.isfinite(diagonal).all():
             at = int(np.argmin(np.isfinite(diagonal))) - int(self._problem.design.intercept)
             raise ValueError(f"the squares of column {at} overflow; divide it by its size")
+        if (diagonal[self._problem.free] < 0.0).any():
+            return 0.0
         used = self._problem.free & (diagonal > 0.0)
         self._scale = np.where(used, 1.0 / np.sqrt(np.where(used, diagonal, 1.0)), 0.0)
         scaled = self._scale[:, None] * hessian * self._scale

@@ -19,6 +19,9 @@ Floats: TypeAlias = NDArray[np.float64]
 _PAIRS, _FEW_PAIRS = 10, 3
 _MOST_PRODUCTS = 1_000
 
+# Curvature that is smaller than this, relative to the diagonal, is rounding.
+_FLAT = 1e-14
+
 
 def two_loop(
     gradient: Floats, pairs: list[tuple[Floats, Floats]], base: Callable[[Floats], Floats]
@@ -47,7 +50,8 @@ class _Bend:
         diagonal = design.squares(curvature.diagonal) + problem.ridge
         for tie, factor in self._ties:
             diagonal += factor * tie * tie
-        free = problem.free & (diagonal > 0.0)
+        self._hollow = bool((diagonal[problem.free] < 0.0).any())
+        free = self._free = problem.free & (diagonal > 0.0)
         self._inverse = np.where(free, 1.0 / np.where(free, diagonal, 1.0), 0.0)
         # The intercept ties all columns with a mean together. Eliminating it leaves their variances
         # on the diagonal.
@@ -80,6 +84,13 @@ class _Bend:
         v[0] = self._inverse[0] * g[0] - float(self._tie @ v)
         return v
 
+    def size(self, v: Floats) -> float:
+        """Return the square of a vector's length by the inverse of `eased`."""
+        u = v.copy()
+        if self._tie is not None:
+            u[0] += float(self._tie @ v)
+        return float(np.sum(u[self._free] ** 2 / self._inverse[self._free]))
+
     def correct(self, pairs: list[tuple[Floats, Floats]]) -> None:
         """Change the products so that they map each step to what the gradient changed by."""
         for s, beyond in pairs:
@@ -102,6 +113,8 @@ class _Bend:
         """
         v, product = np.zeros_like(g), np.zeros_like(g)
         rest, eased = g, self.eased(g)
+        if self._hollow:
+            return eased, product, False
         way = eased
         left = start = float(g @ eased)
         for _ in range(min(2 * len(g) + 10, _MOST_PRODUCTS)):
@@ -109,9 +122,10 @@ class _Bend:
                 break
             plain = self.times(way)
             pushed = self.corrected(way, plain)
-            bend = float(way @ pushed)
-            if not bend > 0.0:
-                return (v if v.any() else eased), product, False
+            bend, flat = float(way @ pushed), _FLAT * self.size(way)
+            if not bend > flat:
+                # what is left of g this way is rounding, or the way is one that leads down for ever
+                return (v if v.any() else eased), product, bend >= -flat
             v += left / bend * way
             product += left / bend * plain
             rest = rest - left / bend * pushed
@@ -176,7 +190,7 @@ class NewtonCG:
     def solve(self, point: Point, gradient: Floats) -> Floats:
         """Return the inverse of the curvature at the point last stepped from, times a vector."""
         assert self._bend is not None
-        return self._bend.solve(gradient, 0.1)[0]
+        return self._bend.solve(gradient, 1e-3)[0]
 
     def retreat(self) -> bool:
         """Take note that the last step led nowhere; return whether there is another way."""
@@ -216,7 +230,7 @@ class Lbfgs:
             # Differences of gradients may know nothing of a flat direction. Only a solved system
             # tells how far the minimum is.
             self._bend = _bend(self._problem, point, safe=True)
-            found = self._bend.solve(gradient, 0.1)[0]
+            found = self._bend.solve(gradient, 1e-3)[0]
         elif not self._pairs:
             bend = float(found @ self._bend.times(found))
             if bend > 0.0:

@@ -95,9 +95,7 @@ class Problem:
 
     def gradient(self, point: Point) -> Floats:
         """Return the derivatives in the coefficients."""
-        gradient = self.design.back(point.slope) + self.pull(point.coef)
-        gradient[~self.free] = 0.0
-        return gradient
+        return self.design.back(point.slope) + self.pull(point.coef)
 
     def pull(self, coef: Floats) -> Floats:
         """Return the ridge's part of the gradient, which is linear in the coefficients."""

@@ -156,11 +156,10 @@ class _Search:
             before, on_scale = open_[kept[: len(sizes)]], scale[kept[: len(sizes)]]
             unit = self._unit(j)
             unit[before] = -_solve(factor, sizes) * on_scale / scale[place]
-            # products of columns give a combination to few digits; what is left tells the rest
-            for _ in range(2):
-                rest = self.work.eta(unit) * self._counted
-                more = _half(factor, on_scale * self.work.back(rest)[before])
-                unit[before] -= _solve(factor, more) * on_scale
+            # sums over many rows give a combination to fewer digits than the rows themselves
+            rest = self.work.eta(unit) * self._counted
+            more = _half(factor, on_scale * self.work.back(rest)[before])
+            unit[before] -= _solve(factor, more) * on_scale
             rest = self.work.eta(unit) * self._counted
             if self._remains(j, unit, float(np.sqrt(rest @ rest))):
                 changed.append((j, unit))
@@ -183,12 +182,12 @@ class _Search:
     def _settle(self, j: int, raw: Floats) -> bool:
         """Leave a column of rounding alone; tell whether nothing else pins down its coefficient."""
         self._settled[j] = True
-        if float(self._ridge @ raw**2):
+        needed = np.abs(raw) * self._norm > 1e-6 * self._norm[j]
+        needed[j] = False
+        if self._ridge[needed].any() or self._ridge[j]:
             return False
         self.aliased[j] = True
         self.units[j] = raw
-        needed = np.abs(raw) * self._norm > 1e-6 * self._norm[j]
-        needed[j] = False
         self.dependent_on[j] = tuple(int(k) for k in np.flatnonzero(needed))
         return True
 
