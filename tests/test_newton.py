@@ -14,6 +14,7 @@ from imbfit.glm.design import Design
 from imbfit.glm.fisher import Newton
 from imbfit.glm.likelihoods import METHODS, Rows
 from imbfit.glm.links import LINKS
+from imbfit.glm.many import _Bend
 from imbfit.glm.newton import minimize
 from imbfit.glm.problem import Problem
 from imbfit.glm.rank import examine
@@ -607,6 +608,9 @@ def test_an_indefinite_hessian_gives_way_to_a_safe_one(start, solver):
     assert direction.refresh(point) > 0
     safe = problem.curvature(point, safe=True).diagonal
     np.testing.assert_allclose(direction._hessian, Z.T @ (safe[:, None] * Z), rtol=1e-10)
+    if np.diag(bend).min() < 0:
+        unsafe = _Bend(problem, problem.curvature(point, safe=False))
+        assert not unsafe.solve(problem.gradient(point), 0.1)[2]
     ours = fit(X, positive, start=start, solver=solver, **options)
     assert ours.converged
     np.testing.assert_allclose(ours.coef, fit(X, positive, **options).coef, rtol=1e-6)

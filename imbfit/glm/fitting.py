@@ -405,9 +405,14 @@ def troubles(
     lost = solution.aliased if lost is None else lost
     unsure = bool((lost & ~solution.aliased).any())
     if settings.ridge == 0 and (unsure or suspect(solution, start_eta)):
-        column = separating_column(sample.X, sample.positive)
+        column = separating_column(
+            sample.X,
+            sample.positive,
+            intercept=settings.free_intercept,
+            weight=sample.weight,
+        )
         design = Design(sample.X, intercept=settings.free_intercept)
-        if column is not None or is_separated(design, sample.positive):
+        if column is not None or is_separated(design, sample.positive, weight=sample.weight):
             alone = column is not None
             if column is None:
                 column = most_extreme(solution, design) - first
