@@ -1456,3 +1456,15 @@ def test_the_pseudo_likelihood_is_silent_where_it_is_right():
         model.coef_, fitted(rows=x, labels=y, sampling_rate=0.5).coef_, rtol=0.05, atol=0.02
     )
     fitted(method="pseudo_mle", sampling_rate=1.0)
+
+
+def test_every_so_manyth_negative_gives_the_efficiency_of_all(monkeypatch):
+    rng = np.random.default_rng(0)
+    many = rng.standard_normal((60_000, 3))
+    labels = rng.random(60_000) < 1 / (1 + np.exp(5 - many @ [2.0, -1.0, 0.5]))
+    whole = DownsampledGLMClassifier(sampling_rate=0.2, random_state=0).fit(many, labels)
+    monkeypatch.setattr("imbfit.glm.fitting.ENOUGH_NEGATIVES", 3_000)
+    part = DownsampledGLMClassifier(sampling_rate=0.2, random_state=0).fit(many, labels)
+    np.testing.assert_array_equal(part.coef_, whole.coef_)
+    assert not np.array_equal(part.relative_efficiency_, whole.relative_efficiency_)
+    np.testing.assert_allclose(part.relative_efficiency_, whole.relative_efficiency_, rtol=0.03)

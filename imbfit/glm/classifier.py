@@ -496,7 +496,7 @@ class DownsampledGLMClassifier(Coefficients, ClassifierMixin, BaseEstimator):
         rate = choice.rate
         if choice.balanced:
             counts = count_all(source)
-            rate = min(1.0, counts.positive_weight / counts.negative_weight)
+            rate = choice.nominal_rate(counts.positive_weight, counts.negative_weight)
         if self.sampling != "uniform" and rate != 1:
             return fit_scored(
                 source,

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from imbfit.glm.design import Design
 from imbfit.glm.inference import Sandwich, Stratum, covariance, sandwich
-from imbfit.glm.likelihoods import METHODS, Rows
+from imbfit.glm.likelihoods import METHODS, Likelihood, Rows
 from imbfit.glm.links import Link
 from imbfit.glm.newton import Solution, minimize
 from imbfit.glm.passes import (
+    Block,
     Counts,
     Sample,
     count,
@@ -225,8 +226,6 @@ def realised(sample: Sample) -> Keep:
 
 def count_of(sample: Sample) -> Counts:
     """Count the kept rows."""
-    from imbfit.glm.passes import Block
-
     return count(Block(0, sample.X, sample.positive, sample.weight))
 
 
@@ -237,23 +236,31 @@ def split(w: Floats, settings: Settings) -> tuple[Floats, float]:
     return w, settings.fixed_intercept
 
 
-def rows_of(sample: Sample, keep: Keep) -> Rows:
-    """Return what the likelihoods need to know of the rows."""
-    return Rows.designed(sample.positive, sample.weight, keep.log_pi1, keep.log_pi0)
+def likelihood_of(sample: Sample, keep: Keep, settings: Settings) -> Likelihood:
+    """Return the method's likelihood of the rows."""
+    rows = Rows.designed(sample.positive, sample.weight, keep.log_pi1, keep.log_pi0)
+    dropped = keep.counts.negative_weight * (1 - np.exp(keep.log_pi0)) if keep.uniform else 0.0
+    return METHODS[settings.method](rows, settings.link, n_dropped=float(dropped))
+
+
+def ridge_of(design: Design, settings: Settings) -> Floats:
+    """Return the ridge of each coefficient: none of the intercept."""
+    ridge = np.full(design.n_coef, settings.ridge)
+    ridge[: int(settings.free_intercept)] = 0.0
+    return ridge
 
 
 def solve(sample: Sample, keep: Keep, settings: Settings) -> tuple[Solution, Floats]:
     """Maximise the likelihood of a sample; return the solution and the start's predictor."""
     design = Design(sample.X, intercept=settings.free_intercept)
-    rows = rows_of(sample, keep)
+    ridge = ridge_of(design, settings)
     offset: float | Floats = settings.fixed_intercept
     if sample.offset is not None:
         offset = offset + sample.offset
-    dropped = keep.counts.negative_weight * (1 - np.exp(keep.log_pi0)) if keep.uniform else 0.0
 
     def maximum(method: str, start: Floats) -> Solution:
         return minimize(
-            METHODS[method](rows, settings.link, n_dropped=float(dropped)),
+            likelihood_of(sample, keep, replace(settings, method=method)),
             design,
             start=start,
             offset=offset,
@@ -264,8 +271,6 @@ def solve(sample: Sample, keep: Keep, settings: Settings) -> tuple[Solution, Flo
             callback=settings.report,
         )
 
-    ridge = np.full(design.n_coef, settings.ridge)
-    ridge[: int(settings.free_intercept)] = 0.0
     solver = settings.solver
     if solver == "auto":
         solver = "newton" if design.n_coef <= MAX_COLUMNS else "newton-cg"
@@ -311,17 +316,14 @@ def fit_sample(
         )
     solution, start_eta = solve(sample, keep, settings)
     design = Design(sample.X, intercept=settings.free_intercept)
-    ridge = np.full(design.n_coef, settings.ridge)
-    ridge[: int(settings.free_intercept)] = 0.0
-    rows = rows_of(sample, keep)
-    dropped = keep.counts.negative_weight * (1 - np.exp(keep.log_pi0)) if keep.uniform else 0.0
+    likelihood = likelihood_of(sample, keep, settings)
     spread = sandwich(
         settings.method,
-        METHODS[settings.method](rows, settings.link, n_dropped=float(dropped)),
+        likelihood,
         solution,
         design,
-        rows,
-        ridge=ridge,
+        likelihood.rows,
+        ridge=ridge_of(design, settings),
         stratum=keep.stratum,
     )
     small = design.n_coef <= MAX_COLUMNS
