@@ -2,9 +2,10 @@
 
 python benchmarks/glm_simulations.py [--replicates 200] [--more 2000 --of NAME ...] [--jobs 2]
 
-Three parts. `grid`: every method in each population at several rates, set against the figures of an
+Four parts. `grid`: every method in each population at several rates, set against the figures of an
 independent implementation of the same formulas (`KNOWN`), within the Monte-Carlo error of both.
-`four`: designs beyond the uniform one, four negatives per positive. `auto`: the precision that the
+`coverage`: two of the methods only, which is cheap enough for thousands of replicates. `four`:
+designs beyond the uniform one, four negatives per positive. `auto`: the precision that the
 automatic rate keeps, against the five per cent it may lose. All methods of a replicate fit the same
 draw. Results are appended to a file, a line per replicate; what is there is not run again.
 """
@@ -119,7 +120,9 @@ BEYOND = ("a_optimal", "l_optimal", "local_case_control")
 # Cells without known figures.
 ALSO = {"cloglog_0.1%": [0.005, 0.05, 0.2], "cloglog_1%": [0.01, 0.05, 0.2]}
 EXPECTED_POSITIVES = 200
+JUDGED = ("iw", "cmle")
 AUTO = [p for p in GRID if p.prevalence >= 0.001 and p.rows == 200_000]
+ENOUGH = [p for p in GRID if p.prevalence * p.rows >= EXPECTED_POSITIVES * 0.97]
 
 
 def rates(population: Population) -> list[float]:
@@ -170,6 +173,18 @@ def grid(population: Population, replicate: int) -> dict[str, Any]:
     return {"positives": int(data.y.sum()), "fits": fits}
 
 
+def coverage(population: Population, replicate: int) -> dict[str, Any]:
+    """Fit as the grid does, but only what is held to its coverage."""
+    data = population.draw(replicate)
+    common = {"link": population.link, "random_state": replicate}
+    fits = {
+        f"{method}@{rate}": fit(data, method=method, sampling_rate=rate, **common)
+        for rate in rates(population)
+        for method in JUDGED
+    }
+    return {"positives": int(data.y.sum()), "fits": fits}
+
+
 def four(population: Population, replicate: int) -> dict[str, Any]:
     """Fit with four negatives for each positive."""
     data = population.draw(replicate)
@@ -196,7 +211,12 @@ def auto(population: Population, replicate: int) -> dict[str, Any]:
     return {"positives": int(data.y.sum()), "fits": fits}
 
 
-PARTS = {"grid": (grid, GRID), "four": (four, FOUR), "auto": (auto, AUTO)}
+PARTS = {
+    "grid": (grid, GRID),
+    "coverage": (coverage, ENOUGH),
+    "four": (four, FOUR),
+    "auto": (auto, AUTO),
+}
 
 
 def work(part: str, name: str, rows: int | None, replicate: int) -> dict[str, Any]:
@@ -208,15 +228,24 @@ def work(part: str, name: str, rows: int | None, replicate: int) -> dict[str, An
     return {"part": part, "population": name, "replicate": replicate, **run(population, replicate)}
 
 
+class Coverage:
+    """Share of 95 % intervals that hold the true slope, averaged over slopes."""
+
+    def __init__(self, population: Population, records: Sequence[dict[str, Any]], key: str) -> None:
+        coef, se = (np.array([r["fits"][key][what] for r in records]) for what in ("coef", "se"))
+        inside = (np.abs(coef - population.coef) <= NORMAL_975 * se).mean(axis=1)
+        self.share, self.sd = float(inside.mean()), float(inside.std(ddof=1))
+        self.error = self.sd / math.sqrt(len(records))
+
+
 class Cell:
     """Errors of one fit over replicates, beside those of the fit of all rows."""
 
     def __init__(
         self, population: Population, records: Sequence[dict[str, Any]], key: str, full: str
     ) -> None:
-        coef, se, base = (
-            np.array([r["fits"][which][what] for r in records])
-            for which, what in ((key, "coef"), (key, "se"), (full, "coef"))
+        coef, base = (
+            np.array([r["fits"][which]["coef"] for r in records]) for which in (key, full)
         )
         self.replicates = len(records)
         self.failed = sum(r["fits"][key].get("converged") is False for r in records)
@@ -224,8 +253,8 @@ class Cell:
         self.full_squares = (base - population.coef) ** 2
         own, full_sum = self.squares.sum(axis=1), self.full_squares.sum(axis=1)
         self.ratio, self.ratio_sd = _ratio(own, full_sum)
-        inside = (np.abs(coef - population.coef) <= NORMAL_975 * se).mean(axis=1)
-        self.coverage, self.coverage_sd = float(inside.mean()), float(inside.std(ddof=1))
+        inside = Coverage(population, records, key)
+        self.coverage, self.coverage_sd = inside.share, inside.sd
         self.apart = coef - base
 
     @property
@@ -273,7 +302,7 @@ def main() -> int:
     collect(records, options)
     lines: list[Line] = []
     tables, figures = [], {}
-    for part, report in (("grid", report_grid), ("four", report_four), ("auto", report_auto)):
+    for part, report in REPORTS.items():
         if part in options.parts:
             text, found = report(records, lines, options)
             tables += text
@@ -330,7 +359,6 @@ def report_grid(
 ) -> tuple[list[str], Any]:
     """Every cell, and what differs from the known figures."""
     rows, compared, figures = [], [], []
-    outside = []
     for each in GRID:
         population, found = _of(records, "grid", each, options.rows)
         if len(found) < 2:
@@ -364,14 +392,11 @@ def report_grid(
                     }
                 )
                 compared += _compare(name, rate, method, cell, known)
-                judged = method in ("iw", "cmle") and positives >= EXPECTED_POSITIVES * 0.97
-                if judged:
-                    outside.append((f"{name} at {rate:g}, {method}", cell))
             shown += ["-"] * (9 - len(shown))
             rows.append([*shown, len(found)])
     head = ["population (positives)", "rate", "negatives per positive"]
     head += ["iw", "cmle", "pseudo_mle", "profile", "naive", "a_optimal", "replicates"]
-    _judge_grid(lines, outside, compared)
+    _judge_grid(lines, compared)
     far = [row for row in compared if abs(row[-1]) > FAR]
     shown_known = [[*row[:-1], f"{row[-1]:+.1f}"] for row in compared]
     tables = [
@@ -402,25 +427,7 @@ def _compare(
     return rows
 
 
-def _judge_grid(
-    lines: list[Line], judged: Sequence[tuple[str, Cell]], compared: Sequence[tuple[Any, ...]]
-) -> None:
-    if judged:
-        out = [
-            f"{name}: {cell.coverage:.3f} ± {cell.coverage_error:.3f}"
-            for name, cell in judged
-            if not 0.93 <= cell.coverage <= 0.97
-        ]
-        every = [cell.coverage for _, cell in judged]
-        lines.append(
-            Line(
-                "grid, at least 200 positives",
-                "coverage of iw and cmle within [.93, .97]",
-                f"{min(every):.3f} to {max(every):.3f} in {len(every)} cells"
-                + (f"; outside: {'; '.join(out)}" if out else ""),
-                not out,
-            )
-        )
+def _judge_grid(lines: list[Line], compared: Sequence[tuple[Any, ...]]) -> None:
     if compared:
         far = [row for row in compared if abs(row[-1]) > FAR]
         text = f"{len(compared) - len(far)} of {len(compared)} within {FAR:g} standard errors"
@@ -431,6 +438,39 @@ def _judge_grid(
         most = -float(ndtri(0.005 / len(compared)))
         met = all(abs(row[-1]) <= most for row in compared)
         lines.append(Line("grid", f"known figures, none beyond {most:.1f} SE", text, met))
+
+
+def report_coverage(
+    records: Records, lines: list[Line], options: argparse.Namespace
+) -> tuple[list[str], Any]:
+    """Count how often the 95 % intervals hold the true slope."""
+    rows, figures, out = [], [], []
+    for each in ENOUGH:
+        population, found = _of(records, "coverage", each, options.rows)
+        if len(found) < 2:
+            continue
+        positives = round(float(np.mean([r["positives"] for r in found])))
+        for rate in rates(each):
+            cells = {m: Coverage(population, found, f"{m}@{rate}") for m in JUDGED}
+            texts = {m: f"{c.share:.4f} ± {c.error:.4f}" for m, c in cells.items()}
+            rows.append([f"{each.name} ({positives:,})", f"{rate:g}", *texts.values(), len(found)])
+            for method, cell in cells.items():
+                figures.append((each.name, rate, method, cell.share, cell.error, len(found)))
+                if not 0.93 <= cell.share <= 0.97:
+                    out.append(f"{each.name} at {rate:g}, {method}: {texts[method]}")
+    if figures:
+        every = [share for _, _, _, share, _, _ in figures]
+        lines.append(
+            Line(
+                "at least 200 positives",
+                "coverage of iw and cmle within [.93, .97]",
+                f"{min(every):.3f} to {max(every):.3f} in {len(every)} cells"
+                + (f"; outside: {'; '.join(out)}" if out else ""),
+                not out,
+            )
+        )
+    head = ["population (positives)", "rate", *JUDGED, "replicates"]
+    return [glm_report.table(head, rows)] if rows else [], figures
 
 
 def report_four(
@@ -518,6 +558,13 @@ def report_auto(
     head += ["worst slope", "same, as full plus noise", "replicates"]
     return [glm_report.table(head, rows)], figures
 
+
+REPORTS = {
+    "grid": report_grid,
+    "coverage": report_coverage,
+    "four": report_four,
+    "auto": report_auto,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -58,11 +58,11 @@ def test_simulations_go_on_where_they_stopped(tmp_path):
     arguments += ["--only", "logit_1%", "--only", "probit_0.5%"]
     run("glm_simulations.py", "--replicates", 2, *arguments)
     first = records.read_text().splitlines()
-    assert len(first) == 6
+    assert len(first) == 8
     told = run("glm_simulations.py", "--replicates", 3, *arguments, "--out", tmp_path / "figures")
     every = records.read_text().splitlines()
-    assert every[:6] == first
-    assert len(every) == 9
+    assert every[:8] == first
+    assert len(every) == 12
     assert "| logit_1% (" in told
     fits = next(json.loads(line) for line in every if '"grid"' in line)["fits"]
     # with every row kept nothing is lost, and a smaller sample is another estimate
