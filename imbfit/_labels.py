@@ -101,10 +101,10 @@ def encode_binary(
     array = _labels(y, name)
     if classes is None and _is_zero_one(array) and _is_one(pos_label):
         return np.asarray(array == 1)
-    found = _distinct(array, name)
+    found = distinct(array, name)
     if classes is None:
         return np.asarray(array == _positive(found, pos_label, name), bool)
-    allowed = _distinct(_labels(classes, "classes"), "classes")
+    allowed = distinct(_labels(classes, "classes"), "classes")
     if len(allowed) > 2:
         raise ValueError(_too_many(allowed, "classes"))
     unknown = ~np.isin(array, allowed)
@@ -124,7 +124,7 @@ def encode_labels(
     truth, guess = _labels(y_true, "y_true"), _labels(y_pred, "y_pred")
     if _is_one(pos_label) and _is_zero_one(truth) and _is_zero_one(guess):
         return np.asarray(truth == 1), np.asarray(guess == 1)
-    kinds = [_distinct(truth, "y_true"), _distinct(guess, "y_pred")]
+    kinds = [distinct(truth, "y_true"), distinct(guess, "y_pred")]
     for found, name in zip(kinds, ("y_true", "y_pred"), strict=True):
         if len(found) > 2:
             raise ValueError(_too_many(found, name))
@@ -133,7 +133,7 @@ def encode_labels(
             f"y_true holds {kinds[0].tolist()} and y_pred {kinds[1].tolist()}: labels of "
             "different types never match; use the same labels in both"
         )
-    both = _distinct(np.concatenate(kinds), "y_true and y_pred")
+    both = distinct(np.concatenate(kinds), "y_true and y_pred")
     positive = _positive(both, pos_label, "y_true and y_pred")
     return np.asarray(truth == positive, bool), np.asarray(guess == positive, bool)
 
@@ -146,7 +146,7 @@ def _labels(y: Any, name: str) -> np.ndarray:
     if array.dtype.kind in "fcmM":
         missing = array != array  # noqa: PLR0124  NaN and NaT differ from themselves
     elif array.dtype == object:
-        missing = np.fromiter(map(_is_missing, array), bool, len(array))
+        missing = np.fromiter(map(is_missing, array), bool, len(array))
     if missing.any():
         raise ValueError(f"{name} has missing labels in {first_rows(missing)}; drop these rows")
     if array.dtype == object and all(
@@ -156,12 +156,13 @@ def _labels(y: Any, name: str) -> np.ndarray:
     return array
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, NaT or NA."""
     if label is None:
         return True
     try:
         return bool(label != label)  # noqa: PLR0124
-    except TypeError:  # pandas.NA has no truth value
+    except (TypeError, ValueError):  # pandas.NA has no truth value, and an array has several
         return True
 
 
@@ -180,7 +181,8 @@ def _is_one(pos_label: Any) -> bool:
     return pos_label is None or (isinstance(pos_label, numbers.Real) and pos_label == 1)
 
 
-def _distinct(array: np.ndarray, name: str) -> np.ndarray:
+def distinct(array: np.ndarray, name: str) -> np.ndarray:
+    """Return the kinds of labels, sorted, or say that they can't be."""
     try:
         return np.unique(array)
     except TypeError:

@@ -20,10 +20,12 @@ from scipy import sparse
 
 from imbfit.glm import batches
 from imbfit.glm.batches import open_source
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.classifier import DownsampledGLMClassifier
-from imbfit.glm.links import LINKS
-from imbfit.glm.passes import Block, InMemory, count, draw, draw_pilot, predict
-from imbfit.glm.sampling import UniformPlan
+from imbfit.glm.passes import Block, InMemory, count
+from imbfit.glm.plans import UniformPlan
+from imbfit.glm.predictions import predict
+from imbfit.glm.samples import draw, draw_pilot
 
 
 def rare(n=600, d=3, seed=0, share=-2.0, dtype=np.float64):

@@ -41,8 +41,8 @@ from imbfit.exceptions import (
     SeparationWarning,
 )
 from imbfit.glm.classifier import DownsampledGLMClassifier
+from imbfit.glm.keyed_draws import row_uniforms
 from imbfit.glm.links import Link
-from imbfit.glm.sampling import row_uniforms
 
 METHODS = ("cmle", "iw", "profile", "pseudo_mle", "naive")
 LINKS = ("logit", "probit", "cloglog", "loglog", "cauchit")

@@ -16,9 +16,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from imbfit.exceptions import SeparationWarning
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.classifier import DownsampledGLMClassifier
 from imbfit.glm.correction import prior_correction
-from imbfit.glm.links import LINKS
 from imbfit.threshold.classifier import OTLPThresholdClassifier
 
 INVERSE = {"logit": expit, "probit": ndtr, "cloglog": lambda eta: -np.expm1(-np.exp(eta))}

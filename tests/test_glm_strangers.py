@@ -17,7 +17,7 @@ from imbfit import (
     check_link,
     sampling_rate_curve,
 )
-from imbfit.glm.sampling import row_uniforms
+from imbfit.glm.keyed_draws import row_uniforms
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((6000, 3))

@@ -10,10 +10,10 @@ import scipy.sparse
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.design import Design
 from imbfit.glm.inference import Stratum, contrast_variances, covariance, sandwich
 from imbfit.glm.likelihoods import METHODS, Rows
-from imbfit.glm.links import LINKS
 
 METHOD_NAMES = list(METHODS)
 

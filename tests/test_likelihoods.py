@@ -17,8 +17,9 @@ from oracles import (
 )
 from scipy import optimize
 
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.likelihoods import METHODS, Conditional, Full, Profile, Pseudo, Rows, _root
-from imbfit.glm.links import LINKS, Link
+from imbfit.glm.links import Link
 
 UNIFORM_ONLY = {"pseudo_mle", "profile"}
 DESIGNS = ("uniform", "both_classes", "designed")

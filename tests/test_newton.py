@@ -10,10 +10,10 @@ from scipy.optimize import minimize as scipy_minimize
 from scipy.special import expit
 
 from imbfit.glm import descent
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.design import Design
 from imbfit.glm.fisher import Newton
 from imbfit.glm.likelihoods import METHODS, Rows
-from imbfit.glm.links import LINKS
 from imbfit.glm.many import _Bend
 from imbfit.glm.newton import minimize
 from imbfit.glm.problem import Problem

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from imbfit.glm.links import LINKS
-from imbfit.glm.passes import Block, Counts, InMemory, Predictions, count, draw, draw_pilot, predict
-from imbfit.glm.sampling import ScoredPlan, UniformPlan
+from imbfit.glm.built_in_links import LINKS
+from imbfit.glm.passes import Block, Counts, InMemory, count
+from imbfit.glm.plans import ScoredPlan, UniformPlan
+from imbfit.glm.predictions import Predictions, predict
+from imbfit.glm.samples import draw, draw_pilot
 
 COEF = np.array([0.7, -0.4])
 

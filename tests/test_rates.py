@@ -7,17 +7,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import brentq
 
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.design import Design
-from imbfit.glm.links import LINKS
-from imbfit.glm.rates import (
-    Pilot,
-    a_optimal_matrix,
-    cost_rate,
-    curve,
-    efficient_rate,
-    inference_free_bound,
-    relative_efficiency,
-)
+from imbfit.glm.efficiency import relative_efficiency
+from imbfit.glm.pilot import Pilot
+from imbfit.glm.rates import cost_rate, curve, efficient_rate, inference_free_bound
+from imbfit.glm.score_norms import a_optimal_matrix
 
 THETA = (1.0, -1.0, 0.5)
 SLOPES = np.eye(4)[1:]

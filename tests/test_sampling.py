@@ -9,16 +9,15 @@ import scipy.sparse as sp
 from scipy import stats
 from scipy.optimize import brentq, minimize
 
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.design import Design
-from imbfit.glm.links import LINKS, Pieces
-from imbfit.glm.rates import Pilot, a_optimal_matrix, efficient_rate, relative_efficiency
-from imbfit.glm.sampling import (
-    A_OPTIMAL_COLUMNS,
-    UniformPlan,
-    bottom_k,
-    pilot_scores,
-    row_uniforms,
-)
+from imbfit.glm.efficiency import relative_efficiency
+from imbfit.glm.keyed_draws import bottom_k, row_uniforms
+from imbfit.glm.links import Pieces
+from imbfit.glm.pilot import Pilot
+from imbfit.glm.plans import UniformPlan, pilot_scores
+from imbfit.glm.rates import efficient_rate
+from imbfit.glm.score_norms import A_OPTIMAL_COLUMNS, a_optimal_matrix
 
 KINDS = ["a_optimal", "l_optimal", "local_case_control"]
 THETA = np.array([1.0, -1.0, 0.5])
@@ -302,8 +301,8 @@ def test_the_plan_of_a_sparse_pilot_is_that_of_the_dense_one(kind, make):
 
 
 def test_sparse_rows_are_squared_in_parts(monkeypatch):
-    monkeypatch.setattr("imbfit.glm.sampling._STORED", 50)
-    monkeypatch.setattr("imbfit.glm.sampling._BLOCK_ROWS", 64)
+    monkeypatch.setattr("imbfit.glm.score_norms._STORED", 50)
+    monkeypatch.setattr("imbfit.glm.score_norms._BLOCK_ROWS", 64)
     scores, pilot = scores_of("l_optimal", sparse=True)
     X, plan = pilot.design.X, scores.plan(0.04)
     expected = scores.log_keep(0.04)[1]

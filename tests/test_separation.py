@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from imbfit.glm import stored
+from imbfit.glm.built_in_links import LINKS
 from imbfit.glm.design import Design
 from imbfit.glm.likelihoods import METHODS, Rows
-from imbfit.glm.links import LINKS
 from imbfit.glm.newton import minimize
 from imbfit.glm.separation import (
     dependent_columns,

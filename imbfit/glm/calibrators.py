@@ -56,6 +56,11 @@ class IsotonicCalibrator:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(p) - np.log1p(-p) + self.shift)
 
+    @property
+    def flat(self) -> bool:
+        """Whether all scores get the same probability."""
+        return bool(np.ptp(self.curve.y_thresholds_) == 0)
+
     def shifted(self, shift: float) -> IsotonicCalibrator:
         """Return the same with all log-odds shifted."""
         return replace(self, shift=self.shift + shift)
@@ -63,13 +68,14 @@ class IsotonicCalibrator:
 
 @dataclass(frozen=True)
 class SigmoidCalibrator:
-    """A straight line from scores to log-odds.
+    """A straight line from scores to log-odds, never a falling one.
 
     Attributes
     ----------
     slope, intercept : float
         Of the line. Where scores are log-odds, 1 and 0 leave them as they are, and a slope below 1
-        says that the inner model is too sure of itself.
+        says that the inner model is too sure of itself. The slope is 0 where the line that fits
+        best falls: with few rows it may, and would turn the model's order around.
     low, high : float
         Scores beyond are taken as these: infinite, unless some out-of-fold probability is 0 or 1.
     """
@@ -89,20 +95,31 @@ class SigmoidCalibrator:
         middle = float(np.average(score, weights=weight))
         spread = float(np.sqrt(np.average((score - middle) ** 2, weights=weight)))
         if spread <= 1e-12 * max(1.0, abs(middle)):
-            # one score for all rows: nothing but the prevalence to learn
-            share = np.average(positive, weights=weight)
-            return cls(0.0, float(np.log(share) - np.log1p(-share)), 0.0, 0.0)
-        standard = (score - middle) / spread
+            return cls._level(positive, weight)
+        standard, target, share = (score - middle) / spread, positive, weight
         if _separate(score, positive):
-            standard, positive, weight = _softened(standard, positive, weight)
+            standard, target, share = _softened(standard, positive, weight)
         line = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10, max_iter=200)
-        line.fit(standard[:, np.newaxis], positive, sample_weight=weight)
+        line.fit(standard[:, np.newaxis], target, sample_weight=share)
         slope = float(line.coef_[0, 0]) / spread
+        if slope <= 0:
+            return cls._level(positive, weight)
         return cls(slope, float(line.intercept_[0]) - slope * middle, low, high)
+
+    @classmethod
+    def _level(cls, positive: Bools, weight: Floats) -> SigmoidCalibrator:
+        """Learn the prevalence, where scores tell nothing."""
+        share = np.average(positive, weights=weight)
+        return cls(0.0, float(np.log(share) - np.log1p(-share)), 0.0, 0.0)
 
     def log_odds(self, score: Floats) -> Floats:
         """Return calibrated log-odds."""
         return self.slope * np.clip(score, self.low, self.high) + self.intercept
+
+    @property
+    def flat(self) -> bool:
+        """Whether all scores get the same probability."""
+        return self.slope == 0
 
     def shifted(self, shift: float) -> SigmoidCalibrator:
         """Return the same with all log-odds shifted."""

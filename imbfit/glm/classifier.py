@@ -21,11 +21,11 @@ from imbfit.exceptions import SamplingWarning
 from imbfit.glm.batches import open_source
 from imbfit.glm.design import Design
 from imbfit.glm.findings import worded
-from imbfit.glm.fitting import Fitted, Settings
+from imbfit.glm.fitting import Fitted
 from imbfit.glm.links import Link
 from imbfit.glm.offsets import called_offset, checked_offset, offset_column
 from imbfit.glm.parameters import read_contrasts, read_settings
-from imbfit.glm.passes import Block, Counts, InMemory, Sample, Source, count
+from imbfit.glm.passes import Block, Counts, InMemory, Source, count
 from imbfit.glm.rate_choice import RateChoice, read_rate_choice
 from imbfit.glm.routes import (
     check_predictions,
@@ -36,6 +36,8 @@ from imbfit.glm.routes import (
     fit_given,
     fit_scored,
 )
+from imbfit.glm.sample_likelihood import Settings
+from imbfit.glm.samples import Sample
 from imbfit.glm.uncertainty import Coefficients
 from imbfit.glm.undersamplers import undersample
 

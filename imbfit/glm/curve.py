@@ -11,9 +11,10 @@ from sklearn.base import clone
 
 from imbfit.glm.classifier import DownsampledGLMClassifier
 from imbfit.glm.findings import worded
-from imbfit.glm.fitting import MAX_COLUMNS, contrast_rows, identified_part
+from imbfit.glm.fitting import contrast_rows, identified_part
 from imbfit.glm.rates import cost_rate, curve, efficient_rate
 from imbfit.glm.routes import take_pilot
+from imbfit.glm.sample_likelihood import MAX_COLUMNS
 
 __all__ = ["SamplingRateCurve", "sampling_rate_curve"]
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from imbfit.glm.keyed_draws import row_uniforms
 from imbfit.glm.rate_choice import RateChoice
-from imbfit.glm.sampling import row_uniforms
 from imbfit.glm.undersamplers import undersample
 
 __all__ = ["Draw", "LabelledRows"]
@@ -144,7 +144,11 @@ class LabelledRows:
         if self.choice.presampled:
             return rows
         if self.choice.sampler is not None:
-            return rows[undersample(self.choice.sampler, self.labels[rows], seed=self.seed)]
+            # drawn from all rows: of those of a fold it might ask for more than there are
+            weight = self.weight
+            everything = np.arange(len(self.labels)) if weight is None else np.flatnonzero(weight)
+            own = undersample(self.choice.sampler, self.labels[everything], seed=self.seed)
+            return rows[np.isin(rows, everything[own])]
         rate = self.choice.nominal_rate(*self._sums(None, weighted=True))
         if rate == 1:
             return rows
@@ -164,4 +168,5 @@ class LabelledRows:
             raise ValueError(
                 f"sampling_rate={self.choice.named()} kept none of the {count} {name}{where}, so "
                 "only one class is left to fit on; give a rate that keeps at least some dozens"
+                + (", or pass correction='prior', which needs no folds" if where else "")
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from imbfit.exceptions import CollinearityWarning, SamplingWarning, SeparationWarning
-from imbfit.glm.fitting import Finding
+from imbfit.glm.troubles import Finding
 
 
 def worded(finding: Finding, names: Sequence[str]) -> tuple[type[Warning] | None, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import has_fit_parameter
 
 from imbfit._labels import column_vector, first_rows
 
@@ -86,21 +84,6 @@ def no_probabilities(model: Any) -> str:
         f"{type(model).__name__} has no predict_proba, and correction='prior' maps probabilities; "
         "pass correction='sigmoid' or 'isotonic', which work on its decision_function"
     )
-
-
-def weight_parameter(estimator: Any) -> str | None:
-    """Name under which an estimator's fit takes case weights, without metadata routing."""
-    if has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    if isinstance(getattr(estimator, "steps", None), list):
-        name, last = estimator.steps[-1]
-        inner = None if last is None or isinstance(last, str) else weight_parameter(last)
-        return None if inner is None else f"{name}__{inner}"
-    # searches pass on what they get, cut to the fold
-    takes = inspect.signature(estimator.fit).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in takes) and hasattr(estimator, "estimator"):
-        return weight_parameter(estimator.estimator)
-    return None
 
 
 def reweighting(estimator: Any, *, balance: float) -> list[str]:

@@ -1,7 +1,7 @@
 """Five ways to judge a linear predictor by a sample of the rows, all as minus log-likelihoods.
 
 Each gives, at a linear predictor eta, its value, and row by row its slope and curvature in eta.
-They see neither columns (those are in `design`) nor formulas of a link (those are in `links`).
+They see neither columns (those are in `design`) nor formulas of a link (in `built_in_links`).
 
 A row with linear predictor eta is kept with probability S = pi1 p + pi0 q, and a kept row is
 positive with probability pi1 p / S: its log-odds are log p - log q + log(pi1 / pi0), whatever the
@@ -64,7 +64,7 @@ class Likelihood(abc.ABC):
 
     >>> import numpy as np
     >>> from imbfit.glm.likelihoods import METHODS, Rows
-    >>> from imbfit.glm.links import LINKS
+    >>> from imbfit.glm.built_in_links import LINKS
     >>> rows = Rows.uniform([True, False, False], None, rate=0.1)
     >>> eta = np.array([-2.0, -3.0, -4.0])
     >>> cmle, naive = (METHODS[name](rows, LINKS["logit"]) for name in ("cmle", "naive"))

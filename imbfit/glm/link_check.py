@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from imbfit.glm.links import Link, Pieces, as_link
+from imbfit.glm.built_in_links import as_link
+from imbfit.glm.links import Link, Pieces
 
 __all__ = ["check_link"]
 

@@ -123,7 +123,7 @@ def minimize(
     >>> import numpy as np
     >>> from imbfit.glm.design import Design
     >>> from imbfit.glm.likelihoods import METHODS, Rows
-    >>> from imbfit.glm.links import LINKS
+    >>> from imbfit.glm.built_in_links import LINKS
     >>> from imbfit.glm.newton import minimize
     >>> positive = np.array([True, False, False, True, False, False, False, True])
     >>> design = Design(np.array([[3.0], [0], [1], [2], [2], [0], [3], [3]]), intercept=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from imbfit._settings import check_choice, check_count, check_flag, check_number
 from imbfit.exceptions import InertParameterWarning
-from imbfit.glm.fitting import Settings
+from imbfit.glm.built_in_links import LINKS, as_link
 from imbfit.glm.likelihoods import METHODS
 from imbfit.glm.link_check import check_link
-from imbfit.glm.links import LINKS, as_link
+from imbfit.glm.sample_likelihood import Settings
 
 SOLVERS = ("auto", "newton", "lbfgs", "newton-cg")
 SAMPLINGS = ("uniform", "a_optimal", "l_optimal", "local_case_control")
@@ -31,15 +31,11 @@ def read_settings(model: Any) -> Settings:
     if model.recalibrate_intercept is not False:
         check_choice("recalibrate_intercept", model.recalibrate_intercept, ("full",), "False")
     for name in ("presampled", "fit_intercept", "warm_start"):
-        if not isinstance(getattr(model, name), (bool, np.bool_)):
-            raise TypeError(f"{name}={getattr(model, name)!r}: give True or False")
+        check_flag(name, getattr(model, name))
     check_number("efficiency", model.efficiency, 0, 1, "0.95 for 5 % less precision")
     check_number("C", model.C, 0, None, "np.inf for no penalty")
     check_number("tol", model.tol, 0, None, "1e-8")
-    if isinstance(model.max_iter, bool) or not isinstance(model.max_iter, numbers.Integral):
-        raise TypeError(f"max_iter={model.max_iter!r}: give a whole number of at least 1")
-    if model.max_iter < 1:
-        raise ValueError(f"max_iter={model.max_iter!r}: give a whole number of at least 1")
+    check_count("max_iter", model.max_iter)
     fixed = model.known_intercept
     if fixed is not None:
         finite = isinstance(fixed, numbers.Real) and not isinstance(fixed, bool)
@@ -130,22 +126,6 @@ def read_contrasts(contrasts: Any, slopes: int) -> np.ndarray:
             raise ValueError(f"contrast {number} is zero or not finite: {row.tolist()}")
     # the length of a contrast does not matter to its efficiency
     return np.asarray(rows / np.abs(rows).max(axis=1, keepdims=True))
-
-
-def check_choice(name: str, given: Any, allowed: Sequence[str], other: str = "") -> None:
-    """Raise unless a word is one of those allowed."""
-    if not isinstance(given, str) or given not in allowed:
-        listed = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name}={given!r}: allowed are {listed}{f' or {other}' if other else ''}")
-
-
-def check_number(name: str, given: Any, low: float, high: float | None, example: str) -> None:
-    """Raise unless a number lies strictly between two others; without `high`, above `low`."""
-    flag = isinstance(given, (bool, np.bool_))
-    number = float(given) if isinstance(given, numbers.Real) and not flag else np.nan
-    if not low < number or (high is not None and number >= high):
-        between = f"above {low}" if high is None else f"strictly between {low} and {high}"
-        raise ValueError(f"{name}={given!r}: give a number {between}, such as {example}")
 
 
 def _print_iteration(record: Any) -> None:

@@ -13,36 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from imbfit.glm.fitting import (
-    MAX_COLUMNS,
-    Finding,
     Fitted,
-    Keep,
-    Settings,
     contrast_rows,
-    count_of,
     fit_sample,
     identified_part,
     pilot_of,
-    realised,
-    solve,
-    split,
-    troubles,
     worst_of,
 )
 from imbfit.glm.inference import Stratum
-from imbfit.glm.passes import (
-    Counts,
-    PilotRows,
-    Predictions,
-    Sample,
-    Source,
-    count,
-    draw,
-    draw_pilot,
-    predict,
+from imbfit.glm.passes import Counts, Source, count
+from imbfit.glm.pilot import Pilot
+from imbfit.glm.plans import UniformPlan, pilot_scores
+from imbfit.glm.predictions import Predictions, predict
+from imbfit.glm.rates import efficient_rate, inference_free_bound
+from imbfit.glm.sample_likelihood import (
+    MAX_COLUMNS,
+    Keep,
+    Settings,
+    count_of,
+    realised,
+    solve,
+    split,
 )
-from imbfit.glm.rates import Pilot, efficient_rate, inference_free_bound
-from imbfit.glm.sampling import UniformPlan, pilot_scores
+from imbfit.glm.samples import PilotRows, Sample, draw, draw_pilot
+from imbfit.glm.troubles import Finding, troubles
 
 Floats = NDArray[np.float64]
 

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from imbfit.glm.fitting import MAX_COLUMNS, worst_of
+from imbfit._settings import check_number
+from imbfit.glm.fitting import worst_of
 from imbfit.glm.inference import contrast_variances
-from imbfit.glm.parameters import check_number
+from imbfit.glm.sample_likelihood import MAX_COLUMNS
 from imbfit.glm.summary import Summary
 
 

@@ -5,40 +5,23 @@ from __future__ import annotations
 import copy
 import numbers
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
-from sklearn.utils import (
-    check_consistent_length,
-    check_random_state,
-    column_or_1d,
-    get_tags,
-    indexable,
-)
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from imbfit._frames import align, row_count, take_rows
-from imbfit._labels import encode_binary, first_rows, positive_label, row_weights
+from imbfit._labels import positive_label
+from imbfit._training_rows import check_rows, route_fit
 from imbfit.exceptions import SamplingWarning
-from imbfit.glm.calibrators import IsotonicCalibrator, OutOfFold, SigmoidCalibrator
 from imbfit.glm.draws import Draw, LabelledRows
-from imbfit.glm.inner_classifier import (
-    Reader,
-    last_step,
-    no_probabilities,
-    reweighting,
-    weight_parameter,
-)
+from imbfit.glm.inner_classifier import Reader, last_step, no_probabilities, reweighting
+from imbfit.glm.out_of_fold import fit_on, learn_calibrator
 from imbfit.glm.rate_choice import read_rate_choice
 
 __all__ = ["DownsampledClassifier"]
@@ -63,8 +46,8 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     `fit` keeps all positives and draws some of the negatives, or takes rows that were sampled
     before. The inner model learns the odds of the sample, which are those of the population divided
-    by the sampling rate, so its probabilities are mapped back by that rate; or they are calibrated
-    on rows at their natural rate.
+    by the sampling rate, so its probabilities are mapped back by that rate. Unless that map is all
+    that is asked for, they are then calibrated on rows at their natural rate.
 
     Parameters
     ----------
@@ -82,14 +65,18 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     prevalence : float, default=None
         The population's share of positives, where the rows are presampled and their rate is not
         known.
-    correction : {"prior", "isotonic", "sigmoid"} or None, default="prior"
-        "prior" maps the inner probabilities by the sampling rate: exact where they are right in
-        the sample. "isotonic" and "sigmoid" also learn from out-of-fold scores how far they are
-        not; for models that overfit the sample, and those without `predict_proba`. None
-        leaves the inner model's scores as they are.
+    correction : {"sigmoid", "isotonic", "prior"} or None, default="sigmoid"
+        "prior" maps the inner probabilities by the sampling rate and needs one fit, in place of one
+        for each fold and one more: exact for a model whose probabilities are right in its own
+        sample. Those of boosted trees and forests at their defaults are too extreme there, and the
+        map carries that over. So by default a line is put through the mapped log-odds that rows at
+        their natural rate get out of fold, which mends it, and which takes models without
+        `predict_proba`. "isotonic" does that by a step function, for thousands of positives.
+        None leaves the inner model's scores as they are.
     cv : int, splitter or iterable, default=5
-        Folds of "isotonic" and "sigmoid". Each fold's model is fitted on the part of the sample
-        outside the fold and scores all rows of the fold.
+        Folds of "sigmoid" and "isotonic". Each fold's model is fitted on the part of the sample
+        outside the fold and scores all rows of the fold. An int is the number of stratified folds;
+        there are no more than the rarer class has rows.
     pos_label : label, default=None
         The rare label whose rows are all kept; None takes the last of the sorted two,
         ``classes_[1]``.
@@ -129,10 +116,16 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Notes
     -----
-    The prior map repairs the rate and nothing else. A model whose probabilities are too
-    extreme, such as a forest of fully grown trees on a balanced sample, is as wrong after it, and
-    in the rare class errors of the odds add up. Then keep more negatives, make leaves larger or
-    learning rates smaller, or take "sigmoid" or "isotonic".
+    The prior map, :func:`imbfit.prior_correction`, is Proposition 1 of :cite:`chen2025`. It
+    repairs the rate and nothing else. A model whose probabilities are too extreme, such as a forest
+    of fully grown trees on a balanced sample, is as wrong after it, and in the rare class errors of
+    the odds add up. Where it is taken for its speed, keep many negatives, and make leaves large or
+    learning rates small.
+
+    What is learned out of fold is learned of the folds' models, which have seen fewer rows. Up to a
+    rate of one half the final model is held to their mean by the negatives that it has not seen.
+    Above that, and for presampled rows, it has to be a model of the same kind: state
+    `early_stopping` for scikit-learn's boosted trees, which otherwise begin with it at 10,000 rows.
 
     Weights are drawn along with their rows. A row is kept or dropped as a whole, so weight 2 equals
     the row twice in expectation only; rows of weight 0 are never drawn.
@@ -162,7 +155,7 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         sampling_rate: Any = "balanced",
         presampled: bool = False,
         prevalence: float | None = None,
-        correction: str | None = "prior",
+        correction: str | None = "sigmoid",
         cv: Any = 5,
         pos_label: Any = None,
         random_state: Any = None,
@@ -202,7 +195,7 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             How often each row counts: in the realised rate, in the inner model's fit on the kept
             rows, and in the calibration.
         groups : array-like of shape (n_rows,), default=None
-            Passed to the splitter of "isotonic" and "sigmoid".
+            Passed to the splitter of "sigmoid" and "isotonic".
         **fit_params : dict
             Passed to the inner model's fit; what has an entry for each row is cut to the sample.
 
@@ -220,17 +213,32 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -----
         SamplingWarning
             If the inner model weights or resamples the classes itself, which breaks the prior map;
-            if the mean prediction is off after that map; if the rows look sampled already.
+            if the mean prediction is off after that map; if out-of-fold scores don't tell the
+            classes apart; if the rows look sampled already.
         """
         self._check_params()
         choice = read_rate_choice(
             self.sampling_rate, presampled=self.presampled, prevalence=self.prevalence
         )
-        X, labels, weight = _check_rows(X, y, sample_weight, groups, owner=type(self).__name__)
+        X, labels, weight = check_rows(
+            X,
+            y,
+            sample_weight=sample_weight,
+            owner=type(self).__name__,
+            purpose="a model is fitted on",
+            groups=groups,
+        )
+        _check_counts(labels, weight)
         classes = np.unique(labels)
         pos_label = positive_label(classes, self.pos_label)
         positive = labels == pos_label
-        to_fit, to_split = self._route(weight, groups, fit_params)
+        to_fit, to_split = route_fit(
+            self,
+            weight=weight,
+            groups=groups,
+            passed=fit_params,
+            elsewhere="enter the sampling rate and the calibration",
+        )
         rows = LabelledRows(
             labels=labels,
             positive=positive,
@@ -244,8 +252,18 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         warned = self._warn_of_draw(rows, drawn)
         learned = None
         if self.correction in {"isotonic", "sigmoid"}:
-            learned = self._learn(X, rows, reader, to_fit, to_split)
-        model = _fit_on(self.estimator, X, labels, drawn, to_fit)
+            learned = learn_calibrator(
+                self.estimator,
+                X,
+                rows,
+                reader,
+                correction=self.correction,
+                cv=self.cv,
+                to_fit=to_fit,
+                to_split=to_split,
+                n_jobs=self.n_jobs,
+            )
+        model = fit_on(self.estimator, X, labels, drawn, to_fit)
         if self.correction == "prior" and not hasattr(model, "predict_proba"):
             raise ValueError(no_probabilities(model))
         score = reader.score(model, X, drawn.log_ratio)
@@ -261,6 +279,8 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.calibration_ratio_ = self._mean_ratio(score, rows)
         if self.correction == "prior" and not warned:
             self._warn_of_ratio(int(np.count_nonzero(positive[drawn.rows])))
+        if self.calibrator_ is not None and self.calibrator_.flat:
+            self._warn_of_no_order(positive)
         return self
 
     def _check_params(self) -> None:
@@ -277,7 +297,7 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "rate of its own sample, or calibrate it on rows at their natural rate by "
                 "CalibratedClassifierCV"
             )
-        allowed = ("prior", "isotonic", "sigmoid")
+        allowed = ("sigmoid", "isotonic", "prior")
         given: Any = self.correction
         if given is not None and (not isinstance(given, str) or given not in allowed):
             listed = ", ".join(map(repr, allowed))
@@ -286,29 +306,6 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         decides = hasattr(inner, "decision_function") and not hasattr(inner, "predict_proba")
         if given == "prior" and decides:
             raise ValueError(no_probabilities(inner))
-
-    def _route(
-        self, weight: np.ndarray | None, groups: Any, fit_params: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what goes to the inner model's fit and to the splitter's split."""
-        if get_config()["enable_metadata_routing"]:
-            given = {"sample_weight": weight, "groups": groups, **fit_params}
-            given = {name: value for name, value in given.items() if value is not None}
-            routed = process_routing(self, "fit", **given)
-            return dict(routed.estimator.fit), dict(routed.splitter.split)
-        to_fit = dict(fit_params)
-        if weight is not None:
-            name = weight_parameter(self.estimator)
-            if name is None:
-                warnings.warn(
-                    f"{type(self.estimator).__name__}.fit takes no sample_weight; the weights "
-                    "enter the sampling rate and the calibration only",
-                    UserWarning,
-                    stacklevel=3,
-                )
-            else:
-                to_fit[name] = weight
-        return to_fit, {} if groups is None else {"groups": groups}
 
     def _warn_of_draw(self, rows: LabelledRows, drawn: Draw) -> bool:
         if rows.choice.balanced and len(drawn.rows) >= _MANY and _are_even(rows, drawn):
@@ -333,36 +330,6 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return bool(found)
 
-    def _learn(
-        self,
-        X: Any,
-        rows: LabelledRows,
-        reader: Reader,
-        to_fit: Mapping[str, Any],
-        to_split: Mapping[str, Any],
-    ) -> OutOfFold:
-        """Calibrate on scores that no model has given to rows of its own sample."""
-        splits = _splits(self.cv, X, rows.labels, to_split)
-        draws = [
-            rows.draw(train, where=f" among the training rows of fold {fold} of cv")
-            for fold, (train, _) in enumerate(splits)
-        ]
-        parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_and_score)(self.estimator, X, rows.labels, drawn, test, reader, to_fit)
-            for drawn, (_, test) in zip(draws, splits, strict=True)
-        )
-        scores, are_log_odds = zip(*parts, strict=True)
-        tested = np.concatenate([test for _, test in splits])
-        times = np.bincount(tested, minlength=len(rows.labels))
-        weight = rows.natural_weight()[tested] / times[tested]
-        counts = weight > 0
-        score, weight = np.concatenate(scores)[counts], weight[counts]
-        positive = rows.positive[tested][counts]
-        make = IsotonicCalibrator if self.correction == "isotonic" else SigmoidCalibrator
-        calibrator = make.learned(score, positive, weight, from_log_odds=all(are_log_odds))
-        negative = expit(calibrator.log_odds(score[~positive]))
-        return OutOfFold(calibrator, float(np.average(negative, weights=weight[~positive])))
-
     def _mean_ratio(self, score: np.ndarray, rows: LabelledRows) -> float:
         if not hasattr(self, "predict_proba"):
             return float("nan")
@@ -385,6 +352,18 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             "the inner model's probabilities are not right in its own sample, and the prior map "
             "carries that over. Pass correction='sigmoid' or 'isotonic', a higher sampling_rate, "
             f"or a model that {cause}",
+            SamplingWarning,
+            stacklevel=3,
+        )
+
+    def _warn_of_no_order(self, positive: np.ndarray) -> None:
+        label = self.classes_[self.classes_ == self._reader.pos_label].tolist()[0]
+        warnings.warn(
+            f"out of fold the inner model scores rows of the class {label!r} no higher than "
+            "others, so its scores tell nothing and every row gets the prevalence. The class has "
+            f"{np.count_nonzero(positive)} rows, and the sample {self.n_kept_}: give more rows, a "
+            "higher sampling_rate, a model that learns from so few, or correction='prior', which "
+            "takes its probabilities as they are",
             SamplingWarning,
             stacklevel=3,
         )
@@ -515,45 +494,19 @@ class DownsampledClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _check_rows(
-    X: Any, y: Any, sample_weight: Any, groups: Any, *, owner: str
-) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Return rows that can be taken by position, labels of two kinds, and weights."""
-    if y is None:
-        raise ValueError(f"{owner} requires y to be passed, but the target y is None")
-    for name, value in {"y": y, "sample_weight": sample_weight, "groups": groups}.items():
-        align(value, X, name)
-    (X,) = indexable(X)
-    labels = column_or_1d(y, warn=True)
-    check_consistent_length(X, labels)
-    if not len(labels):
-        raise ValueError("y has no rows; a model is fitted on the rows of two classes")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"y has no label in {first_rows(~np.isfinite(labels))}; drop these rows")
-    if labels.dtype.kind == "O":
-        encode_binary(labels, pos_label=labels[0], name="y")  # names missing labels
-    kind = type_of_target(labels, input_name="y", raise_unknown=True)
-    if kind == "continuous":
-        raise ValueError(f"Unknown label type: {kind}; y must hold labels of two kinds")
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}; code the "
-            "positive class against the rest"
-        )
-    weight = row_weights(sample_weight, len(labels))
+def _check_counts(labels: np.ndarray, weight: np.ndarray | None) -> None:
     found, counts = np.unique(labels if weight is None else labels[weight > 0], return_counts=True)
     above = "" if weight is None else " where sample_weight is above 0"
     if len(found) < 2:
         raise ValueError(
-            f"y has one class, {found.tolist()[0]!r}, in all {len(labels)} rows{above}; a "
-            "classifier needs rows of two classes"
+            f"y has one class, {found.tolist()[0]!r}, in all rows{above}; a model is fitted on the "
+            "rows of two classes"
         )
     if counts.min() < 2:
         raise ValueError(
-            f"y has one row of the class {found[counts.argmin()]!r}{above}; nothing can be learned "
-            "from one row of a class, at least 2 are needed"
+            f"y has one row of the class {found.tolist()[counts.argmin()]!r}{above}; nothing can "
+            "be learned from one row of a class, at least 2 are needed"
         )
-    return X, labels, weight
 
 
 def _are_even(rows: LabelledRows, drawn: Draw) -> bool:
@@ -566,53 +519,3 @@ def _seed(random_state: Any) -> int:
             raise ValueError(f"random_state={random_state!r}: give an int of at least 0")
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _splits(
-    cv: Any, X: Any, labels: np.ndarray, to_split: Mapping[str, Any]
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    if isinstance(cv, (str, bool, float)):
-        raise ValueError(  # noqa: TRY004
-            f"cv={cv!r}: give an int, a splitter, or a list of splits"
-        )
-    splits = []
-    for train, test in check_cv(cv, labels, classifier=True).split(X, labels, **to_split):
-        splits.append((_positions(train, len(labels)), _positions(test, len(labels))))
-    return splits
-
-
-def _positions(part: Any, rows: int) -> np.ndarray:
-    array = np.asarray(part)
-    return np.flatnonzero(array) if array.dtype == bool and len(array) == rows else array
-
-
-def _fit_on(
-    estimator: Any, X: Any, labels: np.ndarray, drawn: Draw, to_fit: Mapping[str, Any]
-) -> Any:
-    if len(drawn.rows) == len(labels):
-        return clone(estimator).fit(X, labels, **to_fit)
-    cut = {
-        name: take_rows(value, drawn.rows) if _per_row(value, len(labels)) else value
-        for name, value in to_fit.items()
-    }
-    return clone(estimator).fit(take_rows(X, drawn.rows), labels[drawn.rows], **cut)
-
-
-def _fit_and_score(  # noqa: PLR0917
-    estimator: Any,
-    X: Any,
-    labels: np.ndarray,
-    drawn: Draw,
-    test: np.ndarray,
-    reader: Reader,
-    to_fit: Mapping[str, Any],
-) -> tuple[np.ndarray, bool]:
-    model = _fit_on(estimator, X, labels, drawn, to_fit)
-    score = reader.score(model, take_rows(X, test), drawn.log_ratio)
-    return score, hasattr(model, "predict_proba")
-
-
-def _per_row(value: Any, n_rows: int) -> bool:
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
-        return False
-    return row_count(value) == n_rows

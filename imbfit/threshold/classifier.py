@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_consistent_length, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from imbfit._labels import encode_binary, positive_label, row_weights
+from imbfit._training_rows import check_rows, route_fit
 from imbfit.exceptions import ScoreScaleWarning
 from imbfit.expressions import Constraint, Expr, Scope
 from imbfit.metrics import as_metric
@@ -31,7 +31,7 @@ from imbfit.threshold.amounts import (
 )
 from imbfit.threshold.counting import count_rows
 from imbfit.threshold.fold_thresholds import cut_columns, thresholds_by_fold
-from imbfit.threshold.inner_model import check_inner_fitted, refuse_sampler, weight_parameter
+from imbfit.threshold.inner_model import check_inner_fitted, refuse_sampler
 from imbfit.threshold.intake import group_columns, read_goal
 from imbfit.threshold.layout import Layout, read_layout
 from imbfit.threshold.report import sensitivity
@@ -47,7 +47,6 @@ from imbfit.threshold.scoring import (
 from imbfit.threshold.search import ThresholdSearch, search_thresholds
 from imbfit.threshold.segments import encode_segments
 from imbfit.threshold.table import CandidateTables
-from imbfit.threshold.training_rows import check_rows
 
 __all__ = ["OTLPThresholdClassifier"]
 
@@ -295,13 +294,21 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             X,
             y,
             sample_weight=sample_weight,
+            owner=type(self).__name__,
+            purpose="thresholds are chosen on",
             amounts=amounts,
             groups=groups,
-            owner=type(self).__name__,
         )
         if weight is not None and not self._is_frozen():
             refuse_sampler(self.estimator)
-        fit_params, split_params = self._route(weight, amounts, groups)
+        fit_params, split_params = route_fit(
+            self,
+            weight=weight,
+            groups=groups,
+            own={"amounts": amounts},
+            elsewhere="enter the choice of thresholds",
+            refits=not self._is_frozen(),
+        )
         layout = self._layout(X, rules, amounts)
         columns = read_columns(layout, X, amounts, goal, rules)
         response = self._response_to(labels, layout)
@@ -340,30 +347,6 @@ class OTLPThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _is_frozen(self) -> bool:
         prefit = isinstance(self.cv, str) and self.cv == "prefit"
         return prefit or isinstance(self.estimator, FrozenEstimator)
-
-    def _route(
-        self, weight: np.ndarray | None, amounts: Any, groups: Any
-    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Return what goes to the inner model's fit and to the splitter's split."""
-        if get_config()["enable_metadata_routing"]:
-            given = {"sample_weight": weight, "amounts": amounts, "groups": groups}
-            given = {name: value for name, value in given.items() if value is not None}
-            routed = process_routing(self, "fit", **given)
-            to_fit = {} if self._is_frozen() else routed.estimator.fit
-            return to_fit, routed.splitter.split
-        to_fit = {}
-        if weight is not None and not self._is_frozen():
-            name = weight_parameter(self.estimator)
-            if name is None:
-                warnings.warn(
-                    f"{type(self.estimator).__name__}.fit takes no sample_weight; the weights "
-                    "enter the choice of thresholds only",
-                    UserWarning,
-                    stacklevel=3,
-                )
-            else:
-                to_fit[name] = weight
-        return to_fit, {} if groups is None else {"groups": groups}
 
     def _layout(self, X: Any, rules: list[Constraint | Scope], amounts: Any) -> Layout:
         given = names_of(amounts)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 
 def pipelines_in(estimator: Any) -> Iterator[Any]:
@@ -34,21 +33,6 @@ def refuse_sampler(estimator: Any) -> None:
                     "FrozenEstimator(pipeline)).fit(X_valid, y_valid, sample_weight=...); or take "
                     "a model with class_weight instead of the sampler"
                 )
-
-
-def weight_parameter(estimator: Any) -> str | None:
-    """Name under which an estimator's fit takes case weights, without metadata routing."""
-    if has_fit_parameter(estimator, "sample_weight"):
-        return "sample_weight"
-    if isinstance(getattr(estimator, "steps", None), list):
-        name, last = estimator.steps[-1]
-        inner = None if last is None or isinstance(last, str) else weight_parameter(last)
-        return None if inner is None else f"{name}__{inner}"
-    # searches pass on what they get, cut to the fold
-    takes = inspect.signature(estimator.fit).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in takes) and hasattr(estimator, "estimator"):
-        return weight_parameter(estimator.estimator)
-    return None
 
 
 def check_inner_fitted(estimator: Any) -> None:

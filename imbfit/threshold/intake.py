@@ -16,6 +16,7 @@ from imbfit._labels import (
     column_vector,
     first_rows,
 )
+from imbfit._settings import check_choice
 from imbfit.exceptions import SearchWarning
 from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
 from imbfit.metrics import as_metric, as_rules
@@ -82,12 +83,6 @@ def read_scores(y_score: Any, rows: int, nan_policy: str) -> np.ndarray:
             'nan_policy="negative" to never flag them'
         )
     return np.where(missing, -np.inf, score)
-
-
-def check_choice(name: str, given: Any, allowed: tuple[str, ...]) -> None:
-    """Raise unless a setting is one of those allowed."""
-    if given not in allowed:
-        raise ValueError(f"{name}={given!r}: allowed are {', '.join(map(repr, allowed))}")
 
 
 def check_classes(positive: np.ndarray) -> None:

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 
 from imbfit._frames import row_count, take_rows
+from imbfit._training_rows import check_splits, cut_params
 from imbfit.threshold.response import Response
 
 # Rows of each class that every fold's model scores, to compare the models' scales.
@@ -114,25 +115,7 @@ def draw_splits(
         )
     else:
         splitter = check_cv(cv, y, classifier=True)
-    splits = []
-    for fold, parts in enumerate(splitter.split(X, y, **split_params)):
-        train, test = (_positions(part, len(y)) for part in parts)
-        if not len(train) or not len(test):
-            raise ValueError(f"fold {fold} of cv has no rows to {'test' if len(train) else 'fit'}")
-        labels = np.unique(y[train])
-        if len(labels) < 2:
-            raise ValueError(
-                f"the {len(train)} training rows of fold {fold} hold only the class "
-                f"{labels.tolist()[0]!r}, so no model can be fitted; use fewer folds, a stratified "
-                "splitter, or drop the first folds of a time series"
-            )
-        splits.append((train, test))
-    return splits
-
-
-def _positions(part: Any, rows: int) -> np.ndarray:
-    array = np.asarray(part)
-    return np.flatnonzero(array) if array.dtype == bool and len(array) == rows else array
+    return check_splits(splitter.split(X, y, **split_params), y)
 
 
 def out_of_fold_scores(
@@ -228,20 +211,6 @@ def _fit_and_score(  # noqa: PLR0917
         print(f"fold {progress[0] + 1}/{progress[1]}: {len(test)} rows scored")  # noqa: T201
     same = response.score(model, take_rows(X, shared), rows=shared) if len(shared) else np.empty(0)
     return (model if keep else None), score, same
-
-
-def cut_params(params: Mapping[str, Any], rows: np.ndarray, n_rows: int) -> dict[str, Any]:
-    """Cut fit parameters that have one entry per row to some rows."""
-    return {
-        name: take_rows(value, rows) if _per_row(value, n_rows) else value
-        for name, value in params.items()
-    }
-
-
-def _per_row(value: Any, n_rows: int) -> bool:
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
-        return False
-    return row_count(value) == n_rows
 
 
 def scale_difference(shared: np.ndarray) -> str | None:

@@ -15,12 +15,12 @@ from imbfit._labels import (
     encode_binary,
     row_weights,
 )
+from imbfit._settings import check_choice
 from imbfit.exceptions import InfeasibleConstraints, SearchWarning
 from imbfit.expressions import Constraint, Expr, Scope, columns_of, is_number
 from imbfit.reading import value
 from imbfit.threshold.conflict import explain, least_violation
 from imbfit.threshold.intake import (
-    check_choice,
     check_classes,
     group_columns,
     parts_of,

@@ -1,4 +1,4 @@
-"""Which rows are kept: draws keyed by the row's number, and each row's probability of being kept.
+"""Each row's probability of being kept, uniform or by a pilot's scores.
 
 With rate a, p = P(positive | x), q = 1 - p, f = dp/d eta and z = (1, x), a row is kept with
 probability pi1(x) if it is positive and pi0(x) if it is negative:
@@ -35,28 +35,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from imbfit.glm.design import Basis, Design
+from imbfit.glm.design import Design
 from imbfit.glm.links import Link, Pieces
-from imbfit.glm.rates import Pilot, a_optimal_matrix
+from imbfit.glm.pilot import Pilot
+from imbfit.glm.score_norms import Norm, projected, standardised
 
-__all__ = [
-    "A_OPTIMAL_COLUMNS",
-    "PilotScores",
-    "Plan",
-    "ScoredPlan",
-    "UniformPlan",
-    "bottom_k",
-    "pilot_scores",
-    "row_uniforms",
-]
+__all__ = ["PilotScores", "Plan", "ScoredPlan", "UniformPlan", "pilot_scores"]
 
 Floats: TypeAlias = NDArray[np.float64]
+
 LogKeep: TypeAlias = tuple[float | Floats, float | Floats]
 
 KINDS = ("a_optimal", "l_optimal", "local_case_control")
-
-# With more coefficients a_optimal costs more than the fit: each row takes n_coef^2 multiplications.
-A_OPTIMAL_COLUMNS = 500
 
 # Share of the uniform probability that no row goes below.
 _FLOOR = 0.1
@@ -66,93 +56,6 @@ _FLOOR = 0.1
 _LOWEST = -20.0
 
 _TINY = float(np.finfo(np.float64).tiny)
-
-# Rows, or stored numbers of a sparse matrix, that are squared at once.
-_BLOCK_ROWS, _STORED = 8_192, 1_000_000
-
-
-def row_uniforms(seed: int, stream: int, start: int, stop: int) -> Floats:
-    """Return the uniform numbers of rows, which depend on nothing but seed, stream and row number.
-
-    Parameters
-    ----------
-    seed : int
-        Seed, from 0 up to 2**64 - 1.
-    stream : int
-        Number of the sequence; those of different streams are independent.
-    start, stop : int
-        First row and the one after the last.
-
-    Returns
-    -------
-    ndarray of float, shape (stop - start,)
-        Numbers in [0, 1), the same however the rows are cut into batches.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from imbfit.glm.sampling import row_uniforms
-    >>> parts = [row_uniforms(7, 0, 0, 5), row_uniforms(7, 0, 5, 9)]
-    >>> bool(np.all(np.concatenate(parts) == row_uniforms(7, 0, 0, 9)))
-    True
-    """
-    for name, value in (("seed", seed), ("stream", stream)):
-        if not 0 <= value < 2**64:
-            raise ValueError(f"{name} is {value}; give an integer from 0 up to 2**64 - 1")
-    if not 0 <= start <= stop:
-        raise ValueError(f"rows from {start} to {stop} are asked for; give 0 <= start <= stop")
-    # The generator makes four numbers at each value of its counter.
-    key = np.array([seed, stream], dtype=np.uint64)
-    generator = np.random.Generator(np.random.Philox(counter=start // 4, key=key))
-    skipped = start % 4
-    return generator.random(skipped + stop - start)[skipped:]
-
-
-def bottom_k(values: Floats, k: int) -> NDArray[np.intp]:
-    """Return the places of the k smallest values, in ascending order of place.
-
-    Of equal values the first ones are taken. So the k smallest of a union of parts are among the k
-    smallest of each part.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (n_rows,)
-        The values.
-    k : int
-        How many; all if there are no more.
-
-    Returns
-    -------
-    ndarray of int, shape (min(k, n_rows),)
-        Their places.
-
-    Raises
-    ------
-    ValueError
-        If k is negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from imbfit.glm.sampling import bottom_k
-    >>> bottom_k(np.array([0.4, 0.1, 0.3, 0.1]), 3).tolist()
-    [1, 2, 3]
-    """
-    if k < 0:
-        raise ValueError(f"k is {k}; give a number of rows, at least 0")
-    if k >= len(values):
-        return np.arange(len(values))
-    if k == 0:
-        return np.empty(0, dtype=np.intp)
-    largest = np.partition(values, k - 1)[k - 1]
-    below = np.flatnonzero(values < largest)
-    equal = np.flatnonzero(values == largest)[: k - len(below)]
-    return np.sort(np.concatenate([below, equal]))
 
 
 @dataclass(frozen=True)
@@ -183,59 +86,6 @@ class UniformPlan:
             0 and the logarithm of the rate.
         """
         return 0.0, math.log(self.rate)
-
-
-@dataclass(frozen=True, eq=False)
-class _Projected:
-    """The norm |G z| of each row, G one row per contrast."""
-
-    matrix: Floats
-    basis: Basis | None
-    intercept: bool
-
-    def squared(self, X: Any) -> Floats:
-        # in coordinates in which columns far from 0 lose no digits
-        design = Design(X, intercept=self.intercept, basis=self.basis)
-        rows = design.from_raw(self.matrix.T).T
-        return design.quadratic(rows.T @ rows)
-
-
-@dataclass(frozen=True, eq=False)
-class _Standardised:
-    """The norm of each row with standardised columns, and 1 for the intercept."""
-
-    centre: Floats
-    inverse_scale: Floats
-    intercept: bool
-
-    def squared(self, X: Any) -> Floats:
-        design = Design(X, intercept=self.intercept)
-        norms = np.full(design.n_rows, float(self.intercept))
-        if not design.sparse:
-            for start in range(0, design.n_rows, _BLOCK_ROWS):
-                rows = slice(start, start + _BLOCK_ROWS)
-                block = (design.X[rows] - self.centre) * self.inverse_scale
-                norms[rows] += np.einsum("ij,ij->i", block, block)
-            return norms
-        weight = np.square(self.inverse_scale)
-        shift = self.centre * weight
-        norms += float(shift @ self.centre)
-        by_row = design.X.format == "csr"
-        pointers = design.X.indptr
-        length = len(pointers) - 1
-        step = max(1, length * _STORED // max(int(pointers[-1]), 1))
-        for start in range(0, length, step):
-            part = slice(start, start + step)
-            if by_row:
-                block = design.X[part].astype(np.float64)
-                norms[part] += block.power(2) @ weight - 2.0 * (block @ shift)
-            else:
-                block = design.X[:, part].astype(np.float64)
-                norms += block.power(2) @ weight[part] - 2.0 * (block @ shift[part])
-        return norms
-
-
-_Norm: TypeAlias = _Projected | _Standardised
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,7 +122,7 @@ class ScoredPlan:
     intercept: float
     log_scale: float
     lowest: float
-    norm: _Norm | None
+    norm: Norm | None
 
     def log_keep(self, X: Any, offset: float | Floats | None = None) -> LogKeep:
         """Return logarithms of the probabilities of a positive and of a negative, row by row.
@@ -301,7 +151,7 @@ class ScoredPlan:
         return _log_keep(self, pieces.log_q, _log_score(self.kind, pieces, self.norm, X))
 
 
-def _log_score(kind: str, pieces: Pieces, norm: _Norm | None, X: Any) -> Floats:
+def _log_score(kind: str, pieces: Pieces, norm: Norm | None, X: Any) -> Floats:
     if kind == "local_case_control":
         return pieces.log_p
     score = np.log(np.maximum(pieces.hq, _TINY))
@@ -352,7 +202,7 @@ class PilotScores:
     link: Link
     coef: Floats
     intercept: float
-    norm: _Norm | None
+    norm: Norm | None
     log_q: Floats
     log_score: Floats
     negative: Floats
@@ -473,11 +323,11 @@ def pilot_scores(
             f"sampling is {kind!r}; a pilot's scores are for {', '.join(map(repr, KINDS))}"
         )
     design = pilot.design.in_basis(None)
-    norm: _Norm | None = None
+    norm: Norm | None = None
     if kind == "a_optimal":
-        norm = _projected(pilot, contrasts)
+        norm = projected(pilot, contrasts)
     elif kind == "l_optimal":
-        norm = _standardised(pilot)
+        norm = standardised(pilot)
     negative = pilot.share * np.exp(pilot.pieces.log_q)
     return PilotScores(
         kind=kind,
@@ -489,38 +339,3 @@ def pilot_scores(
         log_score=_log_score(kind, pilot.pieces, norm, design.X),
         negative=negative / negative.sum(),
     )
-
-
-def _projected(pilot: Pilot, contrasts: Floats | None) -> _Projected:
-    design = pilot.design.in_basis(None)
-    if design.n_coef > A_OPTIMAL_COLUMNS:
-        raise ValueError(
-            f"sampling='a_optimal' takes up to {A_OPTIMAL_COLUMNS} coefficients, and there are "
-            f"{design.n_coef}: its cost grows with their square. Write sampling='l_optimal'"
-        )
-    if contrasts is None:
-        contrasts = np.eye(design.n_coef)[int(design.intercept) :]
-    basis = None if design.sparse else design.centred()
-    return _Projected(a_optimal_matrix(pilot, contrasts), basis, design.intercept)
-
-
-def _standardised(pilot: Pilot) -> _Standardised:
-    """Return means and inverse standard deviations among rows weighted by their information."""
-    raw = pilot.design.in_basis(None)
-    design = raw if raw.sparse else raw.in_basis(raw.centred())
-    weight = pilot.information / pilot.information.sum()
-    first = int(raw.intercept)
-    raw_size = np.sqrt(raw.squares(weight)[first:])
-    if not raw.intercept:
-        return _Standardised(np.zeros(raw.n_slopes), _inverse(raw_size, raw_size), intercept=False)
-    own = design.back(weight)[first:]
-    variance = design.squares(weight)[first:] - np.square(own)
-    scale = np.sqrt(np.maximum(variance, 0.0))
-    return _Standardised(raw.back(weight)[first:], _inverse(scale, raw_size), intercept=True)
-
-
-def _inverse(scale: Floats, size: Floats) -> Floats:
-    """Return 1/scale, and 0 where it is zero but for rounding."""
-    known = scale > 1e-7 * size
-    out: Floats = np.divide(1.0, scale, out=np.zeros_like(scale), where=known)
-    return out
