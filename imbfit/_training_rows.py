@@ -172,7 +172,10 @@ def route_fit(
 
     Returns
     -------
-    to_fit, to_split : dict
+    to_fit : dict
+        For the inner model's fit.
+    to_split : dict
+        For the splitter's split.
     """
     passed = dict(passed or {})
     if get_config()["enable_metadata_routing"]:
