@@ -32,7 +32,9 @@ toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc sections tell more than the annotations do
 numpydoc_show_class_members = False
 # scikit-learn writes these, with references to its own pages
-autodoc_default_options = {"exclude-members": "set_fit_request, set_score_request"}
+autodoc_default_options = {
+    "exclude-members": "set_fit_request, set_partial_fit_request, set_score_request"
+}
 _rules = configparser.ConfigParser()
 _rules.read(Path(__file__).parent.parent / "setup.cfg")
 _rules = _rules["tool:numpydoc_validation"]

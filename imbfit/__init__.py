@@ -3,6 +3,7 @@
 # The build reads the version from this line without importing anything (see [tool.hatch.version]).
 __version__ = "0.1.0"
 
+from imbfit.adversarial.classifier import AdversarialMetricClassifier
 from imbfit.displays import SamplingRateDisplay, ThresholdDisplay
 from imbfit.exceptions import (
     CollinearityWarning,
@@ -25,6 +26,7 @@ from imbfit.threshold.classifier import OTLPThresholdClassifier
 from imbfit.threshold.search import ThresholdSearch, search_table, search_thresholds
 
 __all__ = [
+    "AdversarialMetricClassifier",
     "CollinearityWarning",
     "DownsampledClassifier",
     "DownsampledGLMClassifier",

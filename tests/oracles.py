@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 from scipy import optimize
 
+from imbfit.confusion import Confusion
 from imbfit.expressions import Column, Constraint, Count, Expr, Number, Op, Scope, Threshold
 from imbfit.metrics import balanced_accuracy
 from imbfit.named import NAMED
+from imbfit.reading import margin, value
 
 
 class Undefined(Exception):
@@ -413,3 +416,127 @@ def fitted_coefficients(method, link, Z, positive, *, offset=0, ridge=0, **sampl
     with mpmath.workdps(30):
         root = mpmath.findroot(slope, [mpmath.mpf(float(c)) for c in found.x], tol=1e-20)
     return [float(c) for c in root]
+
+
+# Games: the predictor flags rows, the adversary answers with labels. Payoffs are read from the
+# language, one pair of label vectors after the other, and never from the tables of a solver.
+
+
+def paid(payoff, tp, pp, ap, n):
+    """What a payoff is worth on one confusion matrix; greater is better."""
+    for case, size in (("positive", 0), ("negative", n)):
+        if case in (payoff.special_cases or ()) and size in {pp, ap}:
+            return float(pp == ap)
+    if not isinstance(payoff.source, (Expr, Constraint)):
+        worth = float(payoff.source(tp, pp, ap, n))
+        return worth if payoff.greater_is_better else -worth
+    counts = Confusion.from_cells(
+        *(np.float64(x) for x in (tp, pp - tp, ap - tp, n - pp - ap + tp))
+    )
+    if isinstance(payoff.source, Constraint):
+        return float(margin(payoff.source, counts)[0])
+    greater = payoff.greater_is_better
+    return float(value(payoff.source, counts, greater_is_better=greater)) * (1 if greater else -1)
+
+
+def paid_for_labels(payoff, flagged, labels):
+    """What a payoff is worth for predicted and actual labels."""
+    hits = sum(a and b for a, b in zip(flagged, labels, strict=True))
+    return paid(payoff, hits, sum(flagged), sum(labels), len(labels))
+
+
+def full_game(psi, payoff, requirements, labels, count):
+    """Value and marginals of the game over all label vectors, with the predictor's mix explicit.
+
+    The predictor's mix P maximises the least of E_P[payoff] - psi . y over the adversary's label
+    vectors y; the shadow prices of these are the adversary's mix. Needs 2^n x 2^n numbers.
+    """
+    m, positives = len(psi), sum(map(bool, labels))
+    vectors = list(itertools.product((0, 1), repeat=m))
+    answers = [y for y in vectors if count == "expected" or sum(y) == positives]
+    met_by = [[paid_for_labels(r, x, labels) for x in vectors] for r in requirements]
+    # w - sum_x P_x payoff(x, y) <= -psi . y, and no requirement's mean slack is below 0
+    rows = [[-paid_for_labels(payoff, x, y) for x in vectors] + [1.0] for y in answers]
+    rows += [[-slack for slack in slacks] + [0.0] for slacks in met_by]
+    bounds = [-float(np.dot(psi, y)) for y in answers] + [0.0] * len(met_by)
+    found = optimize.linprog(
+        [0.0] * len(vectors) + [-1.0],
+        A_ub=rows, b_ub=bounds, A_eq=[[1.0] * len(vectors) + [0.0]], b_eq=[1.0],
+        bounds=[(0, None)] * len(vectors) + [(None, None)],
+    )  # fmt: skip
+    assert found.status == 0, found.message
+    mix = -found.ineqlin.marginals[: len(answers)]
+    return -found.fun, mix @ np.array(answers, float)
+
+
+def line(payoff, pp, ap, n):
+    """(intercept, slope) in the true positives, from their least and their greatest number."""
+    low, high = max(0, pp + ap - n), min(pp, ap)
+    worth = paid(payoff, low, pp, ap, n)
+    slope = (paid(payoff, high, pp, ap, n) - worth) / (high - low) if high > low else 0.0
+    return worth - slope * low, slope
+
+
+def lines(payoff, taken, actual, n):
+    """Intercepts and slopes for all of some sizes."""
+    found = np.array([[line(payoff, k, a, n) for a in actual] for k in taken])
+    return found[..., 0], found[..., 1]
+
+
+def marginal_game(psi, payoff, requirements, labels, count, *, marginals=None):
+    """Value and marginals by the linear program of the paper, equations (12) and (16), all sizes.
+
+    Q_il is the probability that row i is positive among l, D_ik >= 0 the price of the predictor's
+    P_ik <= sum_j P_jk / k, v >= 0 that of sum_ik P_ik / k <= 1, and a_r >= 0 that of requirement r.
+    With `marginals` the adversary's are pinned to them; then psi should be 0, and the third thing
+    returned is the prices of the pins: the psi at which the pinned value is attained.
+    """
+    n, positives = len(psi), sum(map(bool, labels))
+    G, S = lines(payoff, range(n + 1), range(n + 1), n)
+    slack, slack_slope = np.zeros((2, len(requirements), n + 1))
+    for which, requirement in enumerate(requirements):
+        slack[which], slack_slope[which] = np.array(
+            lines(requirement, range(n + 1), [positives], n)
+        )[..., 0]
+    counts = list(range(1, n + 1)) if count == "expected" else [positives] * (positives > 0)
+    n_q = n * len(counts)
+    v, width = n_q + n * n, n_q + n * n + 1 + len(requirements)
+    cost, mass = np.zeros((2, width))
+    rows, limits = [], []
+    for at, a in enumerate(counts):
+        cost[at * n : (at + 1) * n] = (G[0, a] - G[0, 0]) / a - np.asarray(psi)
+        mass[at * n : (at + 1) * n] = 1.0 / a
+        for i in range(n):  # Q_il <= sum_j Q_jl / l
+            row = np.zeros(width)
+            row[at * n : (at + 1) * n] = -1.0 / a
+            row[at * n + i] += 1.0
+            rows.append(row)
+            limits.append(0.0)
+    cost[v], cost[v + 1 :] = 1.0, slack[:, 0]
+    for k, i in itertools.product(range(1, n + 1), range(n)):
+        row = np.zeros(width)
+        for at, a in enumerate(counts):
+            row[at * n : (at + 1) * n] = (G[k, a] - G[k, 0] - G[0, a] + G[0, 0]) / (k * a)
+            row[at * n + i] += S[k, a]
+        row[n_q + (k - 1) * n : n_q + k * n] = 1.0 / k
+        row[n_q + (k - 1) * n + i] -= 1.0
+        row[v] = -1.0 / k
+        row[v + 1 :] = slack_slope[:, k] * bool(labels[i]) + (slack[:, k] - slack[:, 0]) / k
+        rows.append(row)
+        limits.append((G[0, 0] - G[k, 0]) / k)
+    fixed, totals = [mass] * (count == "observed" and positives > 0), [1.0]
+    if not fixed:
+        rows.append(mass)
+        limits.append(1.0)
+        totals = []
+    pins = [] if marginals is None else [*np.tile(np.eye(n), len(counts))]
+    fixed += [np.append(pin, np.zeros(width - n_q)) for pin in pins]
+    found = optimize.linprog(
+        cost, A_ub=np.array(rows), b_ub=limits,
+        A_eq=np.array(fixed) if fixed else None,
+        b_eq=[*totals, *(marginals if pins else [])] or None,
+    )  # fmt: skip
+    assert found.status == 0, found.message
+    value_of_game = found.fun + G[0, 0]
+    q = found.x[:n_q].reshape(len(counts), n).sum(axis=0)
+    return (value_of_game, q, found.eqlin.marginals[-n:]) if pins else (value_of_game, q)

@@ -4,6 +4,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from imbfit.adversarial.classifier import AdversarialMetricClassifier
 from imbfit.glm.classifier import DownsampledGLMClassifier
 from imbfit.glm.wrapper import DownsampledClassifier
 from imbfit.threshold.classifier import OTLPThresholdClassifier
@@ -43,4 +44,28 @@ def test_common_checks(estimator, check):
     ]
 )
 def test_common_checks_of_downsampled_models(estimator, check):
+    check(estimator)
+
+
+BOUND = AdversarialMetricClassifier("precision", constraints="recall >= 0.8", threshold="train")
+# Its games are solved to a tolerance, and weighted and repeated rows differ within that; by default
+# they are solved in closed form.
+TO_A_TOLERANCE = "weighted and repeated rows agree to the tolerance of the games"
+EXPECTED_FAILURES[BOUND] = {
+    "check_sample_weight_equivalence_on_dense_data": TO_A_TOLERANCE,
+    "check_sample_weight_equivalence_on_sparse_data": TO_A_TOLERANCE,
+}
+
+
+# The checks' blobs and iris flowers are separable, so that some fits stop above their tolerance.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        AdversarialMetricClassifier(),
+        AdversarialMetricClassifier("kappa", threshold="train", anchor="logistic"),
+        BOUND,
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(estimator, {}),
+)
+def test_common_checks_of_adversarial_models(estimator, check):
     check(estimator)

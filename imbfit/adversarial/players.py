@@ -1,0 +1,196 @@
+"""Rows, and what solves the games on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from imbfit.adversarial.game import Game
+from imbfit.adversarial.observed import ObservedGame, observed_game, value_and_marginals
+from imbfit.adversarial.payoff import Payoff
+from imbfit.adversarial.solution import Solution
+from imbfit.adversarial.solving import MOST_EXACT_ROWS, Solver, solver_for
+from imbfit.exceptions import UnsupportedMetric
+
+__all__ = ["Play", "Players", "Rows"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+
+# A game that is solved in rounds starts with this gap, relative to the payoff's range.
+_COARSE = 1e-2
+# On blocks of rows a smaller gap takes too long to train with.
+_BLOCKS_GAP = {"observed": 1e-4, "expected": 2e-3}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows and their labels.
+
+    Attributes
+    ----------
+    X : ndarray or sparse matrix of shape (n_rows, n_columns)
+        Features.
+    positive : ndarray of bool, shape (n_rows,)
+        Labels.
+    weight : ndarray of shape (n_rows,) or None
+        How often each row counts.
+    """
+
+    X: Any
+    positive: Bools
+    weight: Floats | None
+
+    def some(self, which: NDArray[np.intp]) -> Rows:
+        """Return some of the rows."""
+        weight = None if self.weight is None else self.weight[which]
+        return Rows(self.X[which], self.positive[which], weight)
+
+    def counted(self) -> Rows:
+        """Return the rows of a weight above 0."""
+        if self.weight is None or (self.weight > 0.0).all():
+            return self
+        return self.some(np.flatnonzero(self.weight > 0.0))
+
+    @property
+    def total(self) -> float:
+        """Summed weights."""
+        return float(len(self.positive)) if self.weight is None else float(self.weight.sum())
+
+    @property
+    def positives(self) -> float:
+        """Summed weights of positives."""
+        if self.weight is None:
+            return float(np.count_nonzero(self.positive))
+        return float(self.weight[self.positive].sum())
+
+
+class Play(Protocol):
+    """Solves one game for any scores.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether it is solved in closed form, by the numbers of rows and positives alone where rows
+        have no weights, and with no memory of earlier scores.
+    """
+
+    exact: bool
+
+    def __call__(self, psi: Floats) -> tuple[float, float, Floats]:
+        """Return a lower and an upper bound of V, and the q that has the upper one."""
+        ...
+
+    def sharpen(self, gap: float) -> bool:
+        """Solve to this gap from now on, relative to the payoff's range; tell whether it can."""
+        ...
+
+
+class _Closed:
+    """The closed form."""
+
+    exact = True
+
+    def __init__(self, game: ObservedGame) -> None:
+        self.game = game
+
+    def __call__(self, psi: Floats) -> tuple[float, float, Floats]:
+        value, q = value_and_marginals(psi, self.game)
+        return value, value, q
+
+    def sharpen(self, gap: float) -> bool:
+        return True
+
+
+class _InRounds:
+    """A solver that goes on from its last solution."""
+
+    exact = False
+
+    def __init__(
+        self, game: Game, solver: str, scale: float, *, coarsest: float, finest: float
+    ) -> None:
+        self.game, self.solver, self.scale = game, solver, scale
+        if len(game.labels) > MOST_EXACT_ROWS:
+            finest = max(finest, _BLOCKS_GAP[game.count])
+        self.finest, self.gap = finest, max(coarsest, finest)
+        weight = np.ones(len(game.labels)) if game.multiplicity is None else game.multiplicity
+        self.positives = float(weight[game.labels].sum())
+        self.ready: Solver = solver_for(game, solver=solver, tol=self.gap * scale)
+        self.last: Solution | None = None
+
+    def __call__(self, psi: Floats) -> tuple[float, float, Floats]:
+        level = 0.0
+        if self.game.count == "observed":
+            # changes nothing but the value, whose size the solver's tolerance is relative to
+            level = float(np.median(psi))
+        self.last = self.ready(psi - level, self.last)
+        paid = level * self.positives
+        return self.last.lower - paid, self.last.upper - paid, self.last.q
+
+    def sharpen(self, gap: float) -> bool:
+        wanted = max(gap, self.finest)
+        if wanted < 0.5 * self.gap:
+            self.gap = wanted
+            self.ready = solver_for(self.game, solver=self.solver, tol=wanted * self.scale)
+            self.last = None
+        return gap >= self.finest
+
+
+@dataclass(frozen=True)
+class Players:
+    """How games are solved.
+
+    Attributes
+    ----------
+    payoff : Payoff
+        Of the metric.
+    requirements : tuple of Payoff
+        Of the constraints.
+    count : {"observed", "expected"}
+        How many positives the adversary's labels have.
+    solver : str
+        As in the classifier.
+    tol : float
+        Gap of a game that is not solved in closed form, relative to the payoff's range.
+    """
+
+    payoff: Payoff
+    requirements: tuple[Payoff, ...]
+    count: str
+    solver: str
+    tol: float
+
+    def on(self, rows: Rows, *, coarsest: float = 0.0) -> Play:
+        """Return what solves the game on some rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            Each of a weight above 0; X is not looked at.
+        coarsest : float, default=0.0
+            The gap to begin with, where it is larger than `tol`, until `sharpen` is called.
+
+        Returns
+        -------
+        Play
+        """
+        if self.count == "observed" and not self.requirements and self.solver in {"auto", "closed"}:
+            try:
+                return _Closed(
+                    observed_game(self.payoff, len(rows.positive), rows.positives, rows.weight)
+                )
+            except UnsupportedMetric:
+                if self.solver == "closed":
+                    raise
+        game = Game(self.payoff, self.requirements, self.count, rows.positive, rows.weight)
+        scale = self.payoff.range(rows.positives, rows.total) or 1.0
+        return _InRounds(game, self.solver, scale, coarsest=coarsest, finest=self.tol)
+
+    @property
+    def coarse(self) -> float:
+        """A gap that is enough to begin training with."""
+        return _COARSE

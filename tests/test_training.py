@@ -1,0 +1,267 @@
+"""Convex losses with kinks and a ridge: tangents bound them, training closes the gap."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from imbfit.adversarial.directions import Directions, column_spreads, directions_for
+from imbfit.adversarial.fitting import fit_rows
+from imbfit.adversarial.full_batch import FullBatch
+from imbfit.adversarial.payoff import payoff_of
+from imbfit.adversarial.players import Players, Rows
+from imbfit.adversarial.tangents import Tangents, best_mixture
+from imbfit.adversarial.training import train
+from imbfit.metrics import accuracy, cost, f1, f2, kappa, mcc, precision
+
+
+def silent(line):
+    pass
+
+
+def table(seed, rows=80, columns=3, prevalence=0.2):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, columns))
+    signal = X @ np.linspace(1, -1, columns) + rng.logistic(size=rows)
+    positive = signal > np.quantile(signal, 1 - prevalence)
+    return X, positive
+
+
+def loss_on(X, positive, metric=f1, *, weight=None, level=False, anchor=None, better=True):
+    players = Players(payoff_of(metric, greater_is_better=better), (), "observed", "auto", 1e-9)
+    rows = Rows(X, positive, weight)
+    directions = directions_for(X, level=level, anchor=anchor)
+    scale = players.payoff.range(rows.positives, rows.total)
+    return FullBatch(directions, positive.astype(float), weight, players.on(rows), scale)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_mixture_is_that_of_a_general_solver(seed):
+    rng = np.random.default_rng(seed)
+    size, columns = int(rng.integers(2, 12)), int(rng.integers(1, 6))
+    slopes = rng.standard_normal((size, columns))
+    products, heights = slopes @ slopes.T, rng.standard_normal(size) * rng.choice([0.1, 1, 10])
+    start = np.zeros(size)
+    start[0] = 1
+    mixture, value = best_mixture(products, heights, start, 1e-12)
+    assert mixture.min() >= 0
+    assert mixture.sum() == pytest.approx(1)
+    found = minimize(
+        lambda a: 0.5 * a @ products @ a - heights @ a,
+        np.full(size, 1 / size),
+        jac=lambda a: products @ a - heights,
+        bounds=[(0, 1)] * size,
+        constraints={"type": "eq", "fun": lambda a: a.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1000},
+    )
+    assert value >= -found.fun - 1e-7
+    # no vertex is worth moving to
+    gradient = heights - products @ mixture
+    assert gradient.max() - gradient @ mixture <= 1e-9 * max(1, np.abs(heights).max())
+
+
+def test_copies_of_a_tangent_do_no_harm():
+    slope = np.array([1.0, 2.0])
+    tangents = Tangents(np.ones(2))
+    for _ in range(5):
+        tangents.add(slope, 0.5)
+    assert tangents.improve(1e-12) == pytest.approx(0.5 - 2.5)
+    np.testing.assert_allclose(tangents.minimiser(), -slope)
+
+
+def test_old_tangents_are_forgotten_and_the_bound_stays():
+    rng = np.random.default_rng(0)
+    tangents = Tangents(np.ones(3))
+    tangents.most = 20
+    best = -np.inf
+    for _ in range(200):
+        w = rng.standard_normal(3)
+        # of the loss |w|_1
+        tangents.add(np.sign(w), 0.0)
+        bound = tangents.improve(1e-12)
+        assert bound >= best
+        best = bound
+        assert len(tangents.heights) <= 20
+        assert tangents.mixture.sum() == pytest.approx(1)
+    # |w|_1 + |w|^2 / 2 is least at 0
+    assert -1e-9 <= 0 - best <= 1e-9
+
+
+@pytest.mark.parametrize("metric", [f1, f2, kappa, mcc, precision, accuracy], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tangents_lie_below_the_loss(metric, weighted):
+    X, positive = table(1)
+    rng = np.random.default_rng(2)
+    weight = rng.uniform(0.5, 3, len(X)) if weighted else None
+    loss = loss_on(X, positive, metric, weight=weight)
+    points = [rng.standard_normal(3) * scale for scale in (0.1, 1, 3, 10) for _ in range(5)]
+    played = [(w, *loss(w)) for w in points]
+    for w, _, lower, slope in played:
+        for other, upper, _, _ in played:
+            assert upper >= lower + slope @ (other - w) - 1e-10
+
+
+@pytest.mark.parametrize("metric", [f1, kappa, precision], ids=str)
+@pytest.mark.parametrize("level", [False, True])
+def test_the_slope_is_the_derivative(metric, level):
+    X, positive = table(3)
+    loss = loss_on(X, positive, metric, level=level, anchor=np.array([1.0, 2.0, -1.0]))
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        w = rng.standard_normal(loss.directions.n_coef) * 3
+        numeric = [(loss(w + step)[0] - loss(w - step)[0]) / 2e-6 for step in 1e-6 * np.eye(len(w))]
+        np.testing.assert_allclose(loss(w)[2], numeric, atol=1e-6)
+        if level:  # no constant moves the game with the observed count
+            assert loss(w)[2][0] == pytest.approx(0, abs=1e-12)
+
+
+def kelley(loss, ridge, rounds=300):
+    """Cutting planes over general convex programming: slow, and obviously right."""
+    slopes, heights, w = [], [], np.zeros(len(ridge))
+    best = np.inf
+    for _ in range(rounds):
+        upper, lower, slope = loss(w)
+        best = min(best, upper + 0.5 * w @ (ridge * w))
+        slopes.append(slope)
+        heights.append(lower - slope @ w)
+        G, b = np.array(slopes), np.array(heights)
+        found = minimize(
+            lambda z: z[-1] + 0.5 * z[:-1] @ (ridge * z[:-1]),
+            np.append(w, (G @ w + b).max()),
+            jac=lambda z: np.append(ridge * z[:-1], 1.0),
+            constraints={
+                "type": "ineq",
+                "fun": lambda z: z[-1] - G @ z[:-1] - b,  # noqa: B023
+                "jac": lambda _: np.column_stack([-G, np.ones(len(b))]),  # noqa: B023
+            },
+            method="SLSQP",
+            options={"ftol": 1e-12, "maxiter": 500},
+        )
+        w = found.x[:-1]
+        if best - found.fun < 1e-7:
+            break
+    return best
+
+
+@pytest.mark.parametrize("metric", [f1, kappa, precision], ids=str)
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_the_minimum_is_that_of_plain_cutting_planes(metric, C):
+    X, positive = table(5, rows=60)
+    loss = loss_on(X, positive, metric)
+    ridge = loss.directions.ridge(1 / (C * len(X)))
+    trained = train(loss, ridge=ridge, start=np.zeros(3), tol=1e-8, max_iter=2000, tell=silent)
+    assert trained.converged
+    known = kelley(loss, ridge)
+    assert trained.history[-1].objective == pytest.approx(known, abs=2e-6)
+    assert trained.history[-1].bound <= known + 1e-9
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("metric", [f1, f2, kappa, mcc, precision], ids=str)
+@pytest.mark.parametrize("start", [0.0, 5.0])
+def test_every_problem_is_closed_to_the_tolerance(metric, C, start):
+    X, positive = table(6, rows=400, columns=10, prevalence=0.05)
+    loss = loss_on(X, positive, metric)
+    ridge = loss.directions.ridge(1 / (C * len(X)))
+    trained = train(
+        loss, ridge=ridge, start=np.full(10, start), tol=1e-5, max_iter=3000, tell=silent
+    )
+    assert trained.converged
+    end = trained.history[-1]
+    assert end.gap <= 1e-5
+    upper = loss(trained.coef)[0] + 0.5 * trained.coef @ (ridge * trained.coef)
+    assert end.objective == pytest.approx(upper, abs=1e-12)
+    bounds = [entry.bound for entry in trained.history]
+    assert bounds == sorted(bounds)
+    # what it certifies is true of every other point
+    rng = np.random.default_rng(7)
+    for scale in (0.01, 0.1, 1):
+        other = trained.coef + scale * rng.standard_normal(10)
+        assert loss(other)[0] + 0.5 * other @ (ridge * other) >= end.bound - 1e-12
+
+
+def test_the_limit_of_steps_is_kept():
+    X, positive = table(8, rows=400, columns=10)
+    loss = loss_on(X, positive)
+    ridge = loss.directions.ridge(1 / (100 * len(X)))
+    trained = train(loss, ridge=ridge, start=np.zeros(10), tol=1e-12, max_iter=7, tell=silent)
+    assert not trained.converged
+    assert trained.iterations <= 7
+    assert trained.history[-1].gap > 1e-12
+
+
+def fitted(X, positive, metric=f1, *, weight=None, C=1.0, tol=1e-9, better=True, anchor=None):
+    players = Players(payoff_of(metric, greater_is_better=better), (), "observed", "auto", 1e-9)
+    return fit_rows(
+        Rows(X, positive, weight),
+        directions_for(X, level=False, anchor=anchor),
+        players,
+        C=C,
+        start=(np.zeros(X.shape[1]), 0.0),
+        tol=tol,
+        max_iter=5000,
+        tell=silent,
+    )
+
+
+def test_doubling_all_rows_is_weight_two():
+    X, positive = table(9)
+    double = fitted(np.vstack([X, X]), np.concatenate([positive, positive]))
+    heavy = fitted(X, positive, weight=np.full(len(X), 2.0))
+    np.testing.assert_allclose(double.slopes, heavy.slopes, rtol=1e-4, atol=1e-5)
+    assert double.game_value == pytest.approx(heavy.game_value, abs=1e-8)
+
+
+def test_the_unit_of_the_metric_changes_nothing():
+    X, positive = table(10)
+    price = cost(fp=1, fn=7)
+    one = fitted(X, positive, price, better=False)
+    dear = fitted(X, positive, 1000 * price, better=False)
+    np.testing.assert_allclose(one.slopes, dear.slopes, rtol=1e-4, atol=1e-5)
+    assert dear.game_value == pytest.approx(1000 * one.game_value, rel=1e-6)
+
+
+def test_more_rows_of_the_same_kind_need_no_other_ridge():
+    # C n grows with the rows as in a likelihood; C / 2 of twice the rows is the same problem
+    X, positive = table(11)
+    one = fitted(X, positive, C=1.0)
+    two = fitted(np.vstack([X, X]), np.concatenate([positive, positive]), C=0.5)
+    np.testing.assert_allclose(one.slopes, two.slopes, rtol=1e-3, atol=1e-4)
+
+
+def test_units_and_levels_of_columns_are_met_half_way():
+    X, positive = table(12)
+    spread = np.array([1e-3, 1.0, 1e4])
+    shifted = fitted(X + np.array([5.0, -100.0, 0.1]), positive, C=1.0)
+    plain = fitted(X, positive, C=1.0)
+    np.testing.assert_allclose(shifted.slopes, plain.slopes, rtol=1e-4, atol=1e-5)
+    # another problem, since the ridge sees the units, but solved all the same
+    scaled = fitted(X * spread, positive, C=1.0, tol=1e-6)
+    assert scaled.converged
+
+
+def test_the_anchor_frees_its_direction():
+    X, positive = table(13, rows=200)
+    along = np.array([1.0, 0.2, -1.0])
+    tight = fitted(X, positive, C=1e-6, anchor=along)
+    cosine = tight.slopes @ along / np.linalg.norm(tight.slopes) / np.linalg.norm(along)
+    assert cosine > 0.99
+    assert np.linalg.norm(tight.slopes) > 3 * np.linalg.norm(fitted(X, positive, C=1e-6).slopes)
+
+
+def test_directions_go_back_and_forth():
+    X, _ = table(14)
+    for level in (False, True):
+        for anchor in (None, np.array([0.3, -2.0, 1.0])):
+            directions = directions_for(X, level=level, anchor=anchor)
+            slopes = np.array([0.5, -1.5, 2.0])
+            back, constant = directions.parts(directions.start(slopes, 0.7))
+            np.testing.assert_allclose(back, slopes, atol=1e-12)
+            assert constant == (0.7 if level else 0.0)
+
+
+def test_constant_columns_have_a_spread():
+    X = np.column_stack([np.zeros(5), np.full(5, 1e9), np.arange(5.0)])
+    assert (column_spreads(X) > 0).all()
+    assert column_spreads(X)[2] == pytest.approx(np.sqrt(2))
+    assert Directions(X, column_spreads(X), False, None).scores(np.ones(3)).shape == (5,)
