@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,10 +11,9 @@ from scipy.optimize import linprog
 
 # The documented model builder adds a term at a time, which takes longer than the solve. This takes
 # arrays, and is no documented part of OR-Tools: where a release lacks it, HiGHS does the work.
-try:
+glop: Any = None
+with contextlib.suppress(ImportError):
     from ortools.linear_solver.python import model_builder_helper as glop
-except ImportError:  # pragma: no cover
-    glop = None
 
 __all__ = ["minimised"]
 
