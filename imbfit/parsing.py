@@ -239,7 +239,7 @@ class _Reader:
 
     def unknown(self, token: _Token) -> NoReturn:
         words = [*SYMBOLS, *NAMED, *_FUNCTIONS]
-        close = difflib.get_close_matches(token.text, words, n=1)
+        close = difflib.get_close_matches(token.text.lower(), words, n=1)
         hint = f"; did you mean {close[0]}?" if close else f". Known are {', '.join(words)}"
         if token.text in _FUNCTIONS:
             hint = f"; write it with its arguments, {token.text}(...)"

@@ -47,25 +47,14 @@ def test_common_checks_of_downsampled_models(estimator, check):
     check(estimator)
 
 
-BOUND = AdversarialMetricClassifier("precision", constraints="recall >= 0.8", threshold="train")
-# Its games are solved to a tolerance, and weighted and repeated rows differ within that; by default
-# they are solved in closed form.
-TO_A_TOLERANCE = "weighted and repeated rows agree to the tolerance of the games"
-EXPECTED_FAILURES[BOUND] = {
-    "check_sample_weight_equivalence_on_dense_data": TO_A_TOLERANCE,
-    "check_sample_weight_equivalence_on_sparse_data": TO_A_TOLERANCE,
-}
-
-
 # The checks' blobs and iris flowers are separable, so that some fits stop above their tolerance.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
         AdversarialMetricClassifier(),
         AdversarialMetricClassifier("kappa", threshold="train", anchor="logistic"),
-        BOUND,
-    ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(estimator, {}),
+        AdversarialMetricClassifier("precision", constraints="recall >= 0.8", threshold="train"),
+    ]
 )
 def test_common_checks_of_adversarial_models(estimator, check):
     check(estimator)

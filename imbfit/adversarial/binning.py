@@ -97,6 +97,10 @@ def solve_binned(
         edges = mesh.edges
         each = np.add.reduceat(weight, edges[:-1])
         mean = np.add.reduceat(weight * score, edges[:-1]) / each
+        # blocks of equal scores must not change places by rounding
+        first = int((edges[:-1] < split).sum())
+        for part in (slice(0, first), slice(first, None)):
+            mean[part] = np.minimum.accumulate(mean[part])
         blocks = Game(
             game.payoff,
             game.requirements,

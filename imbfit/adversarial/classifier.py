@@ -17,9 +17,15 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from imbfit._labels import positive_label, row_weights
+from imbfit._frames import align
+from imbfit._labels import first_rows, positive_label, row_weights
 from imbfit._training_rows import check_splits
-from imbfit.adversarial.directions import Directions, directions_for, score_rows
+from imbfit.adversarial.directions import (
+    Directions,
+    directions_for,
+    rounding_of,
+    score_rows,
+)
 from imbfit.adversarial.fitting import (
     Fitted,
     fit_batches,
@@ -27,7 +33,14 @@ from imbfit.adversarial.fitting import (
     open_stream,
     stream_rows,
 )
-from imbfit.adversarial.level import Height, aligned_cut, best_cut, finite_cut, height_of
+from imbfit.adversarial.level import (
+    Height,
+    aligned_cut,
+    best_cut,
+    finite_cut,
+    height_of,
+    merged,
+)
 from imbfit.adversarial.players import Players, Rows
 from imbfit.adversarial.settings import Settings, read_settings
 from imbfit.threshold.search import ThresholdSearch
@@ -36,6 +49,8 @@ __all__ = ["AdversarialMetricClassifier"]
 
 # Of the logistic fit that an anchor is: apart from C, which then says how far to leave it.
 _ANCHOR_C = 1.0
+# With a weaker ridge rounding takes the certificate.
+_MOST_RIDGE = 1e15
 
 
 class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
@@ -272,7 +287,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
             else:
                 parts, tested = scored
                 height = height_of(score, rows.weight, rows.positives)
-                self._align_cut(parts, height, rows.some(tested), settings)
+                rounding = rounding_of(rows.X, fitted.slopes)
+                self._align_cut(parts, height, tested, settings, rounding=rounding)
         return self
 
     def partial_fit(
@@ -300,6 +316,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         """
         settings = read_settings(self)
         first = not hasattr(self, "_stream")
+        _check_scale(_players(self, settings))
         rows = self._read_rows(X, y, sample_weight, classes=classes, first=first).counted()
         if first:
             self._stream = open_stream(rows, level=self._has_level())
@@ -353,6 +370,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         classes: Any = None,
         first: bool = True,
     ) -> Rows:
+        for name, given in (("y", y), ("sample_weight", sample_weight)):
+            align(given, X, name)
         X, labels = validate_data(
             self,
             X,
@@ -376,6 +395,12 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         if classes is not None or not first:
             known = np.unique(self.classes_ if not first else np.asarray(classes))
             strange = np.setdiff1d(found, known)
+            began = [] if first else self.classes_.tolist()
+            if not first and classes is not None and set(np.unique(classes)) != set(began):
+                raise ValueError(
+                    f"classes={list(classes)}, but the stream began with the classes {began}; give "
+                    "the same, or begin another stream with another estimator"
+                )
             if len(strange):
                 raise ValueError(
                     f"y has the label {strange.tolist()[0]!r}, which is not among the classes "
@@ -391,7 +416,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
             where = "" if weight is None else " where sample_weight is above 0"
             raise ValueError(
                 f"y has one class only{where}, {found.tolist()}; a classifier needs rows of two "
-                "classes"
+                "classes. The first rows of a stream may have one if classes= names both labels"
             )
         self.classes_ = found
         self._positive = positive_label(found, self.pos_label)
@@ -411,10 +436,10 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
 
     def _out_of_fold(
         self, rows: Rows, settings: Settings
-    ) -> tuple[list[tuple[np.ndarray, Height]], np.ndarray]:
-        """Return scores of each fold's rows by a model trained without them, and these rows."""
+    ) -> tuple[list[tuple[np.ndarray, Height]], Rows]:
+        """Return scores of each fold's rows by a model trained without them, and the rows."""
         labels = rows.positive.astype(int)
-        splits = check_splits(_splitter(self.cv, labels).split(rows.X, labels), labels)
+        splits = _splits(self.cv, rows.X, labels)
         if rows.weight is not None:
             counted = np.where(rows.weight > 0.0, labels, -1)
             for fold, (train, _) in enumerate(splits):
@@ -428,7 +453,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
             delayed(_trained_and_scored)(self, rows, settings, train, test)
             for train, test in splits
         )
-        return parts, np.concatenate([test for _, test in splits])
+        return parts, _tested(rows, np.concatenate([test for _, test in splits]))
 
     def _search(self, rows: Rows, settings: Settings) -> Callable[[np.ndarray], ThresholdSearch]:
         return lambda score: best_cut(
@@ -440,6 +465,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _choose_cut(self, score: np.ndarray, rows: Rows, settings: Settings) -> None:
+        score = merged(score, rounding_of(rows.X, self._slopes))
         found = self._search(rows, settings)(score)
         self.threshold_search_, self.alignment_ = found, "raw"
         self._set_cut(finite_cut(found, score))
@@ -450,9 +476,11 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         height: Height,
         rows: Rows,
         settings: Settings,
+        *,
+        rounding: float,
     ) -> None:
         cut, self.threshold_search_, self.alignment_ = aligned_cut(
-            parts, height, self._search(rows, settings)
+            parts, height, self._search(rows, settings), rounding=rounding
         )
         self._set_cut(cut)
 
@@ -499,7 +527,14 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
             dtype=(np.float64, np.float32),
             accept_large_sparse=True,
         )
-        return score_rows(X, self.coef_[0], float(self.intercept_[0]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            score = score_rows(X, self.coef_[0], float(self.intercept_[0]))
+        if not np.isfinite(score).all():
+            raise ValueError(
+                f"the score overflows in {first_rows(~np.isfinite(score))}: these values of X are "
+                "far beyond those that the model was trained on"
+            )
+        return score
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict labels, each row by itself.
@@ -550,8 +585,10 @@ def _trained(
     common: dict[str, Any] = {"C": C, "start": start, "tell": tell}
     common |= {"tol": float(model.tol), "max_iter": int(model.max_iter)}
     if model.batch_size is None or model.batch_size >= len(rows.positive):
+        _check_ridge(C, rows)
         fitted = fit_rows(rows, directions, players, **common)
     else:
+        _check_scale(players)
         seed = check_random_state(model.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         fitted = fit_batches(
@@ -566,6 +603,48 @@ def _trained(
             stacklevel=3,
         )
     return fitted
+
+
+def _check_ridge(C: float, rows: Rows) -> None:
+    if C * rows.total > _MOST_RIDGE:
+        raise ValueError(
+            f"C={C:g} times a summed weight of {rows.total:g} leaves a ridge of "
+            f"{1 / C / rows.total:.1g}, too little for a certificate; give a smaller C, or divide "
+            "sample_weight by a constant"
+        )
+
+
+def _check_scale(players: Players) -> None:
+    for each in (players.payoff, *players.requirements):
+        if not each.keeps_scale:
+            raise ValueError(
+                f"{each.name} reads a count that means something else for a batch than for all "
+                "rows; write it as a rate (recall >= 0.8, pp / n <= 0.01), or train on all rows at "
+                "once with batch_size=None"
+            )
+
+
+def _tested(rows: Rows, tested: np.ndarray) -> Rows:
+    """Return the rows that folds score, each time with its share of a weight of all rows."""
+    times = np.bincount(tested, minlength=len(rows.positive))
+    if (times == 1).all():
+        return rows.some(tested)
+    share = (np.ones(len(times)) if rows.weight is None else rows.weight)[tested] / times[tested]
+    scaled = share * (rows.total / share.sum())
+    return Rows(rows.X[tested], rows.positive[tested], scaled)
+
+
+def _splits(cv: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    splitter = _splitter(cv, labels)
+    try:
+        pairs = [(train, test) for train, test in splitter.split(X, labels)]
+        _ = np.concatenate([labels[part] for pair in pairs for part in pair])
+    except (ValueError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"cv={cv!r} does not split these {len(labels)} rows: {error}; give an int, or a list "
+            "of pairs of training and test rows, such as list(GroupKFold(5).split(X, y, groups))"
+        ) from error
+    return check_splits(pairs, labels)
 
 
 def _splitter(cv: Any, labels: np.ndarray) -> Any:
@@ -596,6 +675,9 @@ def _trained_and_scored(
 ) -> tuple[np.ndarray, Height]:
     part = rows.some(train).counted()
     share = part.total / rows.total
+    if not _players(model, settings).keeps_scale:
+        # a bound on a count is meant for all rows, so the part stands for them
+        part, share = part.scaled(1.0 / share), 1.0
     fitted = _trained(model, part, settings, start=None, share=share, warn=False)
     height = height_of(score_rows(part.X, fitted.slopes, 0.0), part.weight, part.positives)
     return score_rows(rows.X[test], fitted.slopes, 0.0), height

@@ -9,13 +9,15 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-__all__ = ["Directions", "column_spreads", "directions_for"]
+__all__ = ["Directions", "column_spreads", "directions_for", "rounding_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
 # The ridge on an intercept or along an anchor, relative to that on the slopes: without any, no
 # finite bound on the loss could be given.
 _LIGHT = 1e-4
+# Squares of values beyond overflow, and of their inverses vanish.
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,15 @@ def score_rows(X: Any, slopes: Floats, constant: float) -> Floats:
     return scores + constant if constant else scores
 
 
+def rounding_of(X: Any, slopes: Floats) -> float:
+    """Return what may separate scores that are equal but for the order of their sums."""
+    if scipy.sparse.issparse(X):
+        largest = np.asarray(abs(X).max(axis=0).todense(), dtype=np.float64).ravel()
+    else:
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0)).astype(np.float64)
+    return 32.0 * float(np.finfo(X.dtype).eps) * float(np.abs(slopes) @ largest)
+
+
 def column_spreads(X: Any) -> Floats:
     """Return the standard deviation of each column, 1 for a constant one."""
     rows = X.shape[0]
@@ -93,12 +104,20 @@ def column_spreads(X: Any) -> Floats:
         mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
         square = np.asarray(X.multiply(X).sum(axis=0), dtype=np.float64).ravel() / rows
     else:
-        mean = X.mean(axis=0, dtype=np.float64)
-        square = np.einsum("ij,ij->j", X, X, dtype=np.float64) / rows
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = X.mean(axis=0, dtype=np.float64)
+            square = np.einsum("ij,ij->j", X, X, dtype=np.float64) / rows
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.sqrt(np.maximum(square - mean**2, 0.0))
-    flat = ~(spread > 1e-9 * np.sqrt(square)) | ~np.isfinite(spread)
-    return np.where(flat, np.where(np.abs(mean) > 0.0, np.abs(mean), 1.0), spread)
+    if not np.all(np.sqrt(square) < _LARGEST):
+        column = int(np.argmin(np.sqrt(square) < _LARGEST))
+        raise ValueError(
+            f"column {column} of X has values so large that their squares overflow; divide it by a "
+            "constant, or put a StandardScaler before"
+        )
+    flat = ~(spread > 1e-9 * np.sqrt(square))
+    spread = np.where(flat, np.abs(mean), spread)
+    return np.where(spread > 1.0 / _LARGEST, spread, 1.0)
 
 
 def directions_for(X: Any, *, level: bool, anchor: Floats | None) -> Directions:

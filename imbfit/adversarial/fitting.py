@@ -153,7 +153,7 @@ def fit_batches(
     ridge = directions.ridge(1.0 / (C * rows.total))
     stream = Stream(directions.start(*start))
     loss_of = _batch_loss(rows, directions, players)
-    best, idle, passes = np.inf, 0, 0
+    best, mean, idle, passes = np.inf, np.inf, 0, 0
     while passes < max_iter and idle < _PATIENCE:
         batches = even_batches(rows.positive, batch_size, rng)
         mean = pass_over(stream, batches, loss_of, ridge)
@@ -162,9 +162,11 @@ def fit_batches(
         best = min(best, mean)
         tell(f"pass {passes}: mean objective of the batches {mean:.8g}")
     slopes, level = directions.parts(stream.mean)
-    value, history = float("nan"), []
-    if players.count == "observed" and not players.requirements:
-        loss = _loss_on(rows, directions, players)
+    sign = 1.0 if players.payoff.greater_is_better else -1.0
+    value = -sign * mean * players.payoff.range(rows.positives, rows.total)
+    history: list[Progress] = []
+    if players.may_be_closed and (play := players.on(rows)).exact:
+        loss = _loss_on(rows, directions, players, play)
         history = [_certificate(loss, stream.mean, ridge)]
         value = _game_value(loss, stream.mean, players)
     return Fitted(slopes, level, value, history, passes, idle >= _PATIENCE)
@@ -247,10 +249,12 @@ def stream_rows(
     return Fitted(slopes, level, -sign * scale * mean, [], opened.stream.steps, converged=False)
 
 
-def _loss_on(rows: Rows, directions: Directions, players: Players) -> FullBatch:
+def _loss_on(
+    rows: Rows, directions: Directions, players: Players, play: Play | None = None
+) -> FullBatch:
     scale = players.payoff.range(rows.positives, rows.total) or 1.0
     positive = rows.positive.astype(np.float64)
-    play = players.on(rows, coarsest=players.coarse)
+    play = players.on(rows, coarsest=players.coarse) if play is None else play
     return FullBatch(directions, positive, rows.weight, play, scale)
 
 

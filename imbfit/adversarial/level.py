@@ -20,7 +20,7 @@ from imbfit.exceptions import InfeasibleConstraints
 from imbfit.expressions import Constraint, Expr
 from imbfit.threshold.search import ThresholdSearch, search_thresholds
 
-__all__ = ["ALIGNMENTS", "Height", "aligned_cut", "best_cut", "finite_cut", "height_of"]
+__all__ = ["ALIGNMENTS", "Height", "aligned_cut", "best_cut", "finite_cut", "height_of", "merged"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -88,6 +88,8 @@ def aligned_cut(
     parts: Sequence[tuple[Floats, Height]],
     final: Height,
     search: Callable[[Floats], ThresholdSearch],
+    *,
+    rounding: float = 0.0,
 ) -> tuple[float, ThresholdSearch, str]:
     """Choose a cut for a final model on the out-of-fold scores of others.
 
@@ -99,6 +101,8 @@ def aligned_cut(
         Where those of the final model lie.
     search : callable
         Finds the best cut on scores of all these rows, one fold after the other.
+    rounding : float, default=0.0
+        Scores that are no further apart are taken as one.
 
     Returns
     -------
@@ -118,6 +122,7 @@ def aligned_cut(
     refused: InfeasibleConstraints | None = None
     for alignment in ALIGNMENTS:
         score = np.concatenate([height.aligned(part, alignment) for part, height in parts])
+        score = merged(score, rounding / (final.width if alignment == "scaled" else 1.0))
         try:
             found = search(score)
         except InfeasibleConstraints as error:
@@ -176,15 +181,52 @@ def best_cut(
             return sign * payoff.values(tp, tp + fp, tp + fn, total)
 
         objective.__name__ = payoff.name
-    return search_thresholds(
-        positive,
-        score,
-        objective=objective,
-        greater_is_better=payoff.greater_is_better,
-        constraints=list(constraints),
-        sample_weight=weight,
-        pos_label=True,
-    )
+    try:
+        return search_thresholds(
+            positive,
+            score,
+            objective=objective,
+            greater_is_better=payoff.greater_is_better,
+            constraints=list(constraints),
+            sample_weight=weight,
+            pos_label=True,
+        )
+    except InfeasibleConstraints as error:
+        # the search's own way out is no parameter here
+        head, _, _ = str(error).rpartition("\nLoosen or drop one of them")
+        raise InfeasibleConstraints(
+            f"{head}\nLoosen or drop one of them, or train scores that allow it.",
+            conflict=error.conflict,
+            best_values=error.best_values,
+        ) from None
+
+
+def merged(score: Floats, rounding: float) -> Floats:
+    """Return scores in which those that differ by rounding are equal.
+
+    A cut between them would depend on the order in which a sum was taken.
+
+    Parameters
+    ----------
+    score : ndarray of shape (n_rows,)
+        Scores.
+    rounding : float
+        Neighbours that are no further apart are taken as one.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    order = np.argsort(score, kind="stable")
+    ranked = score[order]
+    new = np.concatenate([[True], np.diff(ranked) > rounding])
+    if new.all():
+        return score
+    first = ranked[new]
+    last = ranked[np.concatenate([new[1:], [True]])]
+    same = np.empty_like(score)
+    same[order] = (0.5 * (first + last))[np.cumsum(new) - 1]
+    return same
 
 
 def finite_cut(found: ThresholdSearch, score: Floats) -> float:

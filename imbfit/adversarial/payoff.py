@@ -20,7 +20,7 @@ from imbfit.adversarial.lines import Line
 from imbfit.confusion import Confusion
 from imbfit.exceptions import UnsupportedMetric
 from imbfit.expressions import Column, Constraint, Expr, Op, Threshold, describe, walk
-from imbfit.reading import THRESHOLD_ALONE, evaluate, margin, value
+from imbfit.reading import evaluate, margin, value
 
 __all__ = ["Payoff", "payoff_of", "requirement_of"]
 
@@ -92,9 +92,13 @@ class Payoff:
             at = np.argwhere(odd)[0]
             raise UnsupportedMetric(
                 f"{self.name} has no finite value for {pp[tuple(at)]:g} predicted and "
-                f"{ap[tuple(at)]:g} actual positives among {n:g} rows; rewrite it so that a "
-                "division by zero or a root of a negative number happens only where nobody or "
-                "everybody is positive"
+                f"{ap[tuple(at)]:g} actual positives among {n:g} rows; "
+                + (
+                    "rewrite it so that a division by zero or a root of a negative number happens "
+                    "only where nobody or everybody is positive"
+                    if self._is_formula
+                    else "it is called with (tp, pp, ap, n) and must return a number"
+                )
             )
         self._settle(intercept, slope, sizes)
         return (intercept, slope) if self.greater_is_better else (-intercept, -slope)
@@ -135,6 +139,24 @@ class Payoff:
         intercept, slope = self.tables(sizes, ap, n)
         ends = [intercept + slope * tp for tp in _Sizes(sizes, np.asarray(ap), n).ends]
         return float(np.max(ends) - np.min(ends))
+
+    @property
+    def keeps_scale(self) -> bool:
+        """Whether twice as many rows of each kind change it by a factor at most.
+
+        A rate and a cost do; a bound on a count, such as ``pp <= 20``, does not, and means
+        something else for a part of the rows.
+        """
+        n = 24.0
+        pp, ap = np.meshgrid(np.arange(1.0, n), np.arange(1.0, n))
+        ends = _Sizes(pp, ap, n).ends
+        one = np.array([self.values(tp, pp, ap, n) for tp in ends])
+        two = np.array([self.values(2.0 * tp, 2.0 * pp, 2.0 * ap, 2.0 * n) for tp in ends])
+        largest = np.unravel_index(np.argmax(np.abs(one)), one.shape)
+        factor = two[largest] / one[largest] if one[largest] else 1.0
+        return bool(
+            factor > 0.0 and np.allclose(two, factor * one, rtol=0, atol=1e-9 * np.abs(two).max())
+        )
 
     @property
     def _is_formula(self) -> bool:
@@ -258,7 +280,10 @@ def _refuse_rows(expr: Expr, name: str) -> None:
                 "use counts, and give the amounts as sample_weight or to OTLPThresholdClassifier"
             )
         if isinstance(node, Threshold):
-            raise UnsupportedMetric(f"{name}: {THRESHOLD_ALONE}")
+            raise UnsupportedMetric(
+                f"{name}: the game knows counts and no threshold of scores; bound a count or a "
+                "rate, such as pp <= 100 or precision >= 0.5"
+            )
 
 
 @dataclass(frozen=True)
@@ -349,11 +374,15 @@ def _called(function: Function, name: str, tp: Floats, sizes: _Sizes) -> Floats:
         try:
             found = np.asarray(function(tp, sizes.pp, sizes.ap, sizes.n), float)
             vectorised = found.shape in {(), shape}
-        except (TypeError, ValueError, ZeroDivisionError):
+        except Exception:  # noqa: BLE001  whatever a function of plain numbers makes of arrays
             vectorised = False
         if not vectorised:
             # a function of plain numbers, with an `if` in it
-            found = np.vectorize(function, otypes=[float])(tp, sizes.pp, sizes.ap, sizes.n)
-    if found.dtype.kind != "f":
-        raise TypeError(f"{name} must return numbers")
+            try:
+                found = np.vectorize(function, otypes=[float])(tp, sizes.pp, sizes.ap, sizes.n)
+            except Exception as error:
+                raise TypeError(
+                    f"{name} is called as a function of (tp, pp, ap, n) and must return a number; "
+                    f"it failed with {type(error).__name__}: {error}"
+                ) from error
     return np.array(np.broadcast_to(found, shape))

@@ -55,6 +55,11 @@ class Rows:
             return self
         return self.some(np.flatnonzero(self.weight > 0.0))
 
+    def scaled(self, factor: float) -> Rows:
+        """Return the rows with all weights multiplied."""
+        weight = np.ones(len(self.positive)) if self.weight is None else self.weight
+        return Rows(self.X, self.positive, factor * weight)
+
     @property
     def total(self) -> float:
         """Summed weights."""
@@ -178,7 +183,7 @@ class Players:
         -------
         Play
         """
-        if self.count == "observed" and not self.requirements and self.solver in {"auto", "closed"}:
+        if self.may_be_closed:
             try:
                 return _Closed(
                     observed_game(self.payoff, len(rows.positive), rows.positives, rows.weight)
@@ -189,6 +194,17 @@ class Players:
         game = Game(self.payoff, self.requirements, self.count, rows.positive, rows.weight)
         scale = self.payoff.range(rows.positives, rows.total) or 1.0
         return _InRounds(game, self.solver, scale, coarsest=coarsest, finest=self.tol)
+
+    @property
+    def may_be_closed(self) -> bool:
+        """Whether the closed form may apply."""
+        observed = self.count == "observed" and not self.requirements
+        return observed and self.solver in {"auto", "closed"}
+
+    @property
+    def keeps_scale(self) -> bool:
+        """Whether a part of the rows has the metric and the constraints of them all."""
+        return all(each.keeps_scale for each in (self.payoff, *self.requirements))
 
     @property
     def coarse(self) -> float:

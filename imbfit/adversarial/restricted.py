@@ -219,8 +219,14 @@ class Restricted:
         )
 
     def resume(self, memory: Memory) -> None:
-        """Begin with the sets of another solve."""
-        self.add_sets(memory.size, memory.member)
+        """Begin with the sets of another solve that are of some size here too.
+
+        With weights the order of the rows decides what a set holds.
+        """
+        held = memory.member @ self.board.weight
+        total = float(self.board.weight.sum())
+        same = np.abs(held - self.board.taken[memory.size]) <= 1e-9 * total
+        self.add_sets(memory.size[same], memory.member[same])
         for slot, at in enumerate(memory.played):
             for part in range(len(self.board.parts)):
                 rows = (memory.slot == slot) & (memory.part == part)

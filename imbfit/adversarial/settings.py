@@ -71,6 +71,12 @@ def read_settings(model: Any) -> Settings:
     check_choice("init", model.init, ("logistic", "zeros"))
     if model.anchor is not None:
         check_choice("anchor", model.anchor, ("logistic",), "None")
+    for name in ("constraints", "cv"):
+        if hasattr(getattr(model, name), "__next__"):
+            raise TypeError(
+                f"{name} is an iterator, which is used up by the first fit; give a list, "
+                f"{name}=list(...)"
+            )
     check_number("C", model.C, 0, float("inf"), "1.0; without any ridge no gap can be certified")
     check_number("tol", model.tol, 0, None, "1e-4")
     check_count("max_iter", model.max_iter)

@@ -24,6 +24,7 @@ _MOST, _FEWEST = 400, 30
 # Added to the diagonal of a system, relative to the largest entry: tangents may be copies.
 _JITTER = 1e-13
 _MOST_STEPS = 2000
+_ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
 
 class Tangents:
@@ -72,8 +73,13 @@ class Tangents:
         -------
         float
         """
-        self.mixture, value = best_mixture(self.products, self.heights, self.mixture, tol)
-        self.bound = max(self.bound, value)
+        self.mixture, _ = best_mixture(self.products, self.heights, self.mixture, tol)
+        # not by the products, whose rounding would make a false bound where columns differ in scale
+        slope = self.mixture @ self.slopes
+        pull = 0.5 * float(slope @ (slope / self.ridge))
+        height = float(self.mixture @ self.heights)
+        rounding = _ROUNDING * (float(self.mixture @ np.abs(self.heights)) + pull)
+        self.bound = max(self.bound, height - pull - rounding)
         return self.bound
 
     def minimiser(self) -> Floats:

@@ -53,7 +53,7 @@ _MEMORY = 20
 # Between the best point and the minimiser of the tangents' maximum.
 _SHARES = (0.3, 0.1, 0.03, 0.01)
 # A gap relative to a loss of nearly 0 would never close.
-SMALLEST_LOSS = 0.01
+SMALLEST_LOSS = 1e-5
 
 
 @dataclass(frozen=True)
