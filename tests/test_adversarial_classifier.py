@@ -24,6 +24,7 @@ from imbfit import (
     search_thresholds,
 )
 from imbfit.adversarial.level import aligned_cut, height_of
+from imbfit.adversarial.payoff import payoff_of
 from imbfit.datasets import make_rare_events
 from imbfit.exceptions import InertParameterWarning
 from imbfit.metrics import (
@@ -36,6 +37,7 @@ from imbfit.metrics import (
     jaccard,
     kappa,
     lift,
+    parse,
     precision,
     recall,
     scorer,
@@ -478,6 +480,40 @@ def test_games_without_closed_form_are_trained_too(cards):
 def test_a_training_constraint_that_nothing_meets(cards):
     with pytest.raises(InfeasibleConstraints, match="recall"):
         quick("f1", constraints=["recall >= 0.9", "pp <= 3"]).fit(cards.X, cards.y)
+
+
+def test_large_means_of_columns_cost_no_accuracy_under_constraints():
+    # the solver's tolerance is relative to the game's value, which the level of scores moves
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 2))
+    y = (X[:, 0] + rng.standard_normal(100) > 0.5).astype(int)
+    plain = quick("precision", constraints="recall >= 0.8").fit(X, y)
+    far = quick("precision", constraints="recall >= 0.8").fit(X + 1000.0, y)
+    assert far.duality_gap_ <= 1e-4
+    assert far.history_[-1].objective == pytest.approx(plain.history_[-1].objective, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("metric", "keeps"),
+    [
+        ("f1", True),
+        ("kappa", True),
+        ("mcc", True),
+        ("lift", True),
+        (cost(fp=1, fn=5), True),
+        ("tp / (pp + 20)", False),
+        ("precision - 0.01 * pp", False),
+    ],
+    ids=str,
+)
+def test_what_a_part_of_the_rows_shares_with_all(metric, keeps):
+    metric = parse(metric) if isinstance(metric, str) else metric
+    assert payoff_of(metric, greater_is_better=True).keeps_scale == keeps
+
+
+def test_counts_are_refused_in_batches(cards):
+    with pytest.raises(ValueError, match=r"pp <= 50 reads a count .* write it as a rate"):
+        quick(constraints="pp <= 50", batch_size=500).fit(cards.X, cards.y)
 
 
 def test_an_inert_parameter_is_told(cards):
