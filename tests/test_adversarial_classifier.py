@@ -110,6 +110,23 @@ def test_folds_at_other_heights_do_no_harm(seed):
     assert search(score + shift).objective_value < found.objective_value
 
 
+def test_folds_of_other_lengths_are_scaled():
+    rng = np.random.default_rng(0)
+    positive = rng.random(600) < 0.2
+    score = rng.standard_normal(600) + 2 * positive
+    height = height_of(score, None, 120.0)
+    longer = 7.0 * score + 3.0
+    parts = [(score[:300], height), (longer[300:], height_of(longer, None, 120.0))]
+
+    def search(values):
+        return search_thresholds(positive, values, objective="f1")
+
+    cut, found, alignment = aligned_cut(parts, height, search)
+    assert alignment == "scaled"
+    assert found.objective_value == pytest.approx(search(score).objective_value)
+    assert f1(positive, score >= cut) == pytest.approx(found.objective_value)
+
+
 def test_a_height_counts_weights_as_rows():
     rng = np.random.default_rng(0)
     score, times = rng.standard_normal(50), rng.integers(1, 4, 50)

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 from imbfit.adversarial.directions import Directions, column_spreads, directions_for
 from imbfit.adversarial.fitting import fit_rows
 from imbfit.adversarial.full_batch import FullBatch
+from imbfit.adversarial.minibatches import even_batches
 from imbfit.adversarial.payoff import payoff_of
 from imbfit.adversarial.players import Players, Rows
 from imbfit.adversarial.tangents import Tangents, best_mixture
@@ -178,6 +179,39 @@ def test_every_problem_is_closed_to_the_tolerance(metric, C, start):
     for scale in (0.01, 0.1, 1):
         other = trained.coef + scale * rng.standard_normal(10)
         assert loss(other)[0] + 0.5 * other @ (ridge * other) >= end.bound - 1e-12
+
+
+class Blunt:
+    """The loss sum |w - 1|, known to 0.05 on both sides and no better."""
+
+    def __call__(self, w):
+        value = np.abs(w - 1.0).sum()
+        return value + 0.05, value - 0.05, np.sign(w - 1.0)
+
+    def sharpen(self, gap):
+        return gap >= 0.05
+
+
+def test_what_a_loss_leaves_open_is_part_of_the_gap():
+    ridge = np.full(3, 0.1)
+    trained = train(Blunt(), ridge=ridge, start=np.zeros(3), tol=1e-9, max_iter=500, tell=silent)
+    end = trained.history[-1]
+    true = np.abs(trained.coef - 1.0).sum() + 0.05 * trained.coef @ trained.coef
+    assert end.objective == pytest.approx(true + 0.05)
+    # where every slope is 1
+    assert end.bound <= 0.15
+    assert end.objective - end.bound >= 0.1 - 1e-9
+    assert trained.iterations < 100
+
+
+@pytest.mark.parametrize(("rows", "positives", "size"), [(100, 7, 30), (50, 1, 7), (9, 9, 4)])
+def test_batches_hold_each_row_once_and_share_out_the_positives(rows, positives, size):
+    positive = np.arange(rows) < positives
+    batches = list(even_batches(positive, size, np.random.default_rng(0)))
+    np.testing.assert_array_equal(np.sort(np.concatenate(batches)), np.arange(rows))
+    assert max(len(batch) for batch in batches) <= size
+    held = [int(positive[batch].sum()) for batch in batches]
+    assert max(held) - min(held) <= 1
 
 
 def test_the_limit_of_steps_is_kept():
