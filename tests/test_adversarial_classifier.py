@@ -343,6 +343,18 @@ def test_a_stream_is_cut_at_the_end(cards):
     assert model.duality_gap_ == np.inf
 
 
+def test_a_stream_goes_on_from_a_fit(cards):
+    model = quick(random_state=0, batch_size=500).fit(cards.X[:1500], cards.y[:1500])
+    before = model.coef_.copy()
+    model.partial_fit(cards.X[1500:1600], cards.y[1500:1600])
+    assert 0 < np.linalg.norm(model.coef_ - before) < np.linalg.norm(before)
+    # a fit begins anew
+    again = quick(random_state=0).fit(cards.X, cards.y).coef_
+    np.testing.assert_array_equal(
+        model.set_params(batch_size=None).fit(cards.X, cards.y).coef_, again
+    )
+
+
 def test_a_stream_may_begin_with_one_class(cards):
     negatives = np.flatnonzero(cards.y == 0)[:200]
     model = quick().partial_fit(cards.X[negatives], cards.y[negatives], classes=[0, 1])

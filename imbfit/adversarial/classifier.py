@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import numbers
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import check_cv
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.parallel import Parallel, delayed
@@ -19,20 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from imbfit._frames import align
 from imbfit._labels import first_rows, positive_label, row_weights
-from imbfit._training_rows import check_splits
-from imbfit.adversarial.directions import (
-    Directions,
-    directions_for,
-    rounding_of,
-    score_rows,
-)
-from imbfit.adversarial.fitting import (
-    Fitted,
-    fit_batches,
-    fit_rows,
-    open_stream,
-    stream_rows,
-)
+from imbfit.adversarial.directions import rounding_of, score_rows
+from imbfit.adversarial.fitting import Fitted, open_stream, stream_rows
+from imbfit.adversarial.folds import split_rows, tested_rows
 from imbfit.adversarial.level import (
     Height,
     aligned_cut,
@@ -41,16 +26,12 @@ from imbfit.adversarial.level import (
     height_of,
     merged,
 )
-from imbfit.adversarial.players import Players, Rows
+from imbfit.adversarial.players import Rows
+from imbfit.adversarial.recipe import check_scale, players_of, trained, trained_and_scored
 from imbfit.adversarial.settings import Settings, read_settings
 from imbfit.threshold.search import ThresholdSearch
 
 __all__ = ["AdversarialMetricClassifier"]
-
-# Of the logistic fit that an anchor is: apart from C, which then says how far to leave it.
-_ANCHOR_C = 1.0
-# With a weaker ridge rounding takes the certificate.
-_MOST_RIDGE = 1e15
 
 
 class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
@@ -273,9 +254,10 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         """
         settings = read_settings(self)
         rows = self._read_rows(X, y, sample_weight)
+        self.__dict__.pop("_stream", None)
         start = self._start(rows.X.shape[1])
         scored = self._out_of_fold(rows, settings) if self.threshold == "tuned" else None
-        fitted = _trained(self, rows.counted(), settings, start=start)
+        fitted = trained(self, rows.counted(), settings, start=start)
         self._store(fitted)
         if self.threshold == "sign":
             self.threshold_search_, self.alignment_ = None, "raw"
@@ -296,6 +278,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     ) -> AdversarialMetricClassifier:
         """Take a step, or one for each minibatch of `batch_size` rows, on rows of a stream.
 
+        After `fit` it goes on from the fitted scores.
+
         The cut is not set by this: give rows that stand for those to come to `set_cut`.
 
         Parameters
@@ -315,17 +299,18 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
             The same estimator.
         """
         settings = read_settings(self)
-        first = not hasattr(self, "_stream")
-        _check_scale(_players(self, settings))
+        first = not hasattr(self, "coef_")
+        check_scale(players_of(self, settings))
         rows = self._read_rows(X, y, sample_weight, classes=classes, first=first).counted()
-        if first:
-            self._stream = open_stream(rows, level=self._has_level())
+        if not hasattr(self, "_stream"):
+            start = None if first else (self._slopes, self._level)
+            self._stream = open_stream(rows, level=self._has_level(), start=start)
             self._rng = check_random_state(self.random_state)
         rng = np.random.default_rng(self._rng.randint(2**31 - 1))
         fitted = stream_rows(
             self._stream,
             rows,
-            _players(self, settings),
+            players_of(self, settings),
             C=float(self.C),
             batch_size=self.batch_size,
             rng=rng,
@@ -439,7 +424,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[list[tuple[np.ndarray, Height]], Rows]:
         """Return scores of each fold's rows by a model trained without them, and the rows."""
         labels = rows.positive.astype(int)
-        splits = _splits(self.cv, rows.X, labels)
+        splits = split_rows(self.cv, rows.X, labels)
         if rows.weight is not None:
             counted = np.where(rows.weight > 0.0, labels, -1)
             for fold, (train, _) in enumerate(splits):
@@ -450,10 +435,9 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
                         "class only; use fewer folds, or threshold='train'"
                     )
         parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(_trained_and_scored)(self, rows, settings, train, test)
-            for train, test in splits
+            delayed(trained_and_scored)(self, rows, settings, train, test) for train, test in splits
         )
-        return parts, _tested(rows, np.concatenate([test for _, test in splits]))
+        return parts, tested_rows(rows, np.concatenate([test for _, test in splits]))
 
     def _search(self, rows: Rows, settings: Settings) -> Callable[[np.ndarray], ThresholdSearch]:
         return lambda score: best_cut(
@@ -557,151 +541,3 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
-
-
-def _trained(
-    model: AdversarialMetricClassifier,
-    rows: Rows,
-    settings: Settings,
-    *,
-    start: tuple[np.ndarray, float] | None,
-    share: float = 1.0,
-    warn: bool = True,
-) -> Fitted:
-    """Train on a share of all rows as the parameters say.
-
-    The ridge sets the scale of the scores. So a share of the rows gets the ridge of them all:
-    with one of its own its scores would be shorter, and the cut found on them too low.
-    """
-    C = float(model.C) / share
-    columns = rows.X.shape[1]
-    anchor = None if model.anchor is None else _logistic(rows, _ANCHOR_C)[0]
-    if start is None:
-        start = (np.zeros(columns), 0.0) if model.init == "zeros" else _logistic(rows, C)
-    level = model.count == "expected" and bool(model.fit_intercept)
-    directions: Directions = directions_for(rows.X, level=level, anchor=anchor)
-    players = _players(model, settings)
-    tell = _print_line if model.verbose else _stay_silent
-    common: dict[str, Any] = {"C": C, "start": start, "tell": tell}
-    common |= {"tol": float(model.tol), "max_iter": int(model.max_iter)}
-    if model.batch_size is None or model.batch_size >= len(rows.positive):
-        _check_ridge(C, rows)
-        fitted = fit_rows(rows, directions, players, **common)
-    else:
-        _check_scale(players)
-        seed = check_random_state(model.random_state).randint(2**31 - 1)
-        rng = np.random.default_rng(seed)
-        fitted = fit_batches(
-            rows, directions, players, batch_size=model.batch_size, rng=rng, **common
-        )
-    if warn and not fitted.converged:
-        reached = f"{fitted.history[-1].gap:.2g}" if fitted.history else "unknown"
-        warnings.warn(
-            f"training stopped after max_iter={model.max_iter} with a relative gap of {reached}, "
-            f"above tol={model.tol}; raise max_iter or tol, or lower C",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return fitted
-
-
-def _check_ridge(C: float, rows: Rows) -> None:
-    if C * rows.total > _MOST_RIDGE:
-        raise ValueError(
-            f"C={C:g} times a summed weight of {rows.total:g} leaves a ridge of "
-            f"{1 / C / rows.total:.1g}, too little for a certificate; give a smaller C, or divide "
-            "sample_weight by a constant"
-        )
-
-
-def _check_scale(players: Players) -> None:
-    for each in (players.payoff, *players.requirements):
-        if not each.keeps_scale:
-            raise ValueError(
-                f"{each.name} reads a count that means something else for a batch than for all "
-                "rows; write it as a rate (recall >= 0.8, pp / n <= 0.01), or train on all rows at "
-                "once with batch_size=None"
-            )
-
-
-def _tested(rows: Rows, tested: np.ndarray) -> Rows:
-    """Return the rows that folds score, each time with its share of a weight of all rows."""
-    times = np.bincount(tested, minlength=len(rows.positive))
-    if (times == 1).all():
-        return rows.some(tested)
-    share = (np.ones(len(times)) if rows.weight is None else rows.weight)[tested] / times[tested]
-    scaled = share * (rows.total / share.sum())
-    return Rows(rows.X[tested], rows.positive[tested], scaled)
-
-
-def _splits(cv: Any, X: Any, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    splitter = _splitter(cv, labels)
-    try:
-        pairs = [(train, test) for train, test in splitter.split(X, labels)]
-        _ = np.concatenate([labels[part] for pair in pairs for part in pair])
-    except (ValueError, TypeError, IndexError) as error:
-        raise ValueError(
-            f"cv={cv!r} does not split these {len(labels)} rows: {error}; give an int, or a list "
-            "of pairs of training and test rows, such as list(GroupKFold(5).split(X, y, groups))"
-        ) from error
-    return check_splits(pairs, labels)
-
-
-def _splitter(cv: Any, labels: np.ndarray) -> Any:
-    if isinstance(cv, (str, bool, float)):
-        raise ValueError(  # noqa: TRY004
-            f"cv={cv!r}: give an int, a splitter, or a list of splits"
-        )
-    rare = int(min(np.count_nonzero(labels), np.count_nonzero(1 - labels)))
-    if isinstance(cv, numbers.Integral):
-        if cv < 2:
-            raise ValueError(f"cv={cv!r}: give a whole number of at least 2, or a splitter")
-        if rare < 2:
-            raise ValueError(
-                "threshold='tuned' trains without each fold in turn, and there is one row of a "
-                "class; write threshold='train'"
-            )
-        # with fewer rows of a class than folds some folds would have none
-        cv = min(int(cv), rare)
-    return check_cv(cv, labels, classifier=True)
-
-
-def _trained_and_scored(
-    model: AdversarialMetricClassifier,
-    rows: Rows,
-    settings: Settings,
-    train: np.ndarray,
-    test: np.ndarray,
-) -> tuple[np.ndarray, Height]:
-    part = rows.some(train).counted()
-    share = part.total / rows.total
-    if not _players(model, settings).keeps_scale:
-        # a bound on a count is meant for all rows, so the part stands for them
-        part, share = part.scaled(1.0 / share), 1.0
-    fitted = _trained(model, part, settings, start=None, share=share, warn=False)
-    height = height_of(score_rows(part.X, fitted.slopes, 0.0), part.weight, part.positives)
-    return score_rows(rows.X[test], fitted.slopes, 0.0), height
-
-
-def _players(model: AdversarialMetricClassifier, settings: Settings) -> Players:
-    return Players(
-        settings.payoff, settings.requirements, model.count, model.solver, 0.1 * float(model.tol)
-    )
-
-
-def _logistic(rows: Rows, C: float) -> tuple[np.ndarray, float]:
-    """Return the slopes and the intercept of a logistic fit."""
-    model = LogisticRegression(C=C, max_iter=200)
-    with warnings.catch_warnings():
-        # it is where training starts, and need not be the very best
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(rows.X, rows.positive, sample_weight=rows.weight)
-    return model.coef_[0].astype(np.float64), float(model.intercept_[0])
-
-
-def _print_line(line: str) -> None:
-    print(line)  # noqa: T201  verbose asks for it
-
-
-def _stay_silent(_: str) -> None:
-    pass

@@ -191,8 +191,10 @@ class OpenStream:
     stream: Stream
 
 
-def open_stream(rows: Rows, *, level: bool) -> OpenStream:
-    """Begin a stream with scores of zero; columns are scaled by these first rows.
+def open_stream(
+    rows: Rows, *, level: bool, start: tuple[Floats, float] | None = None
+) -> OpenStream:
+    """Begin a stream; columns are scaled by these first rows.
 
     Parameters
     ----------
@@ -200,13 +202,16 @@ def open_stream(rows: Rows, *, level: bool) -> OpenStream:
         The first ones.
     level : bool
         Whether the scores have a free constant.
+    start : tuple of ndarray and float, default=None
+        Slopes and level to begin with, zero by default.
 
     Returns
     -------
     OpenStream
     """
-    spread = column_spreads(rows.X)
-    return OpenStream(spread, level, Stream(np.zeros(int(level) + len(spread))))
+    directions = Directions(rows.X, column_spreads(rows.X), level, None)
+    slopes, constant = (np.zeros(rows.X.shape[1]), 0.0) if start is None else start
+    return OpenStream(directions.spread, level, Stream(directions.start(slopes, constant)))
 
 
 def stream_rows(

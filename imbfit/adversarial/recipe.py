@@ -1,0 +1,133 @@
+"""From the classifier's parameters to trained scores, on all rows or on those of a fold."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+
+from imbfit.adversarial.directions import Directions, directions_for, score_rows
+from imbfit.adversarial.fitting import Fitted, fit_batches, fit_rows
+from imbfit.adversarial.level import Height, height_of
+from imbfit.adversarial.players import Players, Rows
+from imbfit.adversarial.settings import Settings
+
+__all__ = ["check_scale", "players_of", "trained", "trained_and_scored"]
+
+# Of the logistic fit that an anchor is: apart from C, which then says how far to leave it.
+_ANCHOR_C = 1.0
+# With a weaker ridge rounding takes the certificate.
+_MOST_RIDGE = 1e15
+
+
+def trained(
+    model: Any,
+    rows: Rows,
+    settings: Settings,
+    *,
+    start: tuple[np.ndarray, float] | None,
+    share: float = 1.0,
+    warn: bool = True,
+) -> Fitted:
+    """Train on a share of all rows as the parameters say.
+
+    The ridge sets the scale of the scores. So a share of the rows gets the ridge of them all:
+    with one of its own its scores would be shorter, and the cut found on them too low.
+    """
+    C = float(model.C) / share
+    columns = rows.X.shape[1]
+    anchor = None if model.anchor is None else _logistic(rows, _ANCHOR_C)[0]
+    if start is None:
+        start = (np.zeros(columns), 0.0) if model.init == "zeros" else _logistic(rows, C)
+    level = model.count == "expected" and bool(model.fit_intercept)
+    directions: Directions = directions_for(rows.X, level=level, anchor=anchor)
+    players = players_of(model, settings)
+    tell = _print_line if model.verbose else _stay_silent
+    common: dict[str, Any] = {"C": C, "start": start, "tell": tell}
+    common |= {"tol": float(model.tol), "max_iter": int(model.max_iter)}
+    if model.batch_size is None or model.batch_size >= len(rows.positive):
+        _check_ridge(C, rows)
+        fitted = fit_rows(rows, directions, players, **common)
+    else:
+        check_scale(players)
+        seed = check_random_state(model.random_state).randint(2**31 - 1)
+        rng = np.random.default_rng(seed)
+        fitted = fit_batches(
+            rows, directions, players, batch_size=model.batch_size, rng=rng, **common
+        )
+    if warn and not fitted.converged:
+        reached = f"{fitted.history[-1].gap:.2g}" if fitted.history else "unknown"
+        warnings.warn(
+            f"training stopped after max_iter={model.max_iter} with a relative gap of {reached}, "
+            f"above tol={model.tol}; raise max_iter or tol, or lower C",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return fitted
+
+
+def trained_and_scored(
+    model: Any,
+    rows: Rows,
+    settings: Settings,
+    train: np.ndarray,
+    test: np.ndarray,
+) -> tuple[np.ndarray, Height]:
+    """Train on the rows of a fold, and score those that it tests."""
+    part = rows.some(train).counted()
+    share = part.total / rows.total
+    if not players_of(model, settings).keeps_scale:
+        # a bound on a count is meant for all rows, so the part stands for them
+        part, share = part.scaled(1.0 / share), 1.0
+    fitted = trained(model, part, settings, start=None, share=share, warn=False)
+    height = height_of(score_rows(part.X, fitted.slopes, 0.0), part.weight, part.positives)
+    return score_rows(rows.X[test], fitted.slopes, 0.0), height
+
+
+def players_of(model: Any, settings: Settings) -> Players:
+    """Return how the games are solved."""
+    return Players(
+        settings.payoff, settings.requirements, model.count, model.solver, 0.1 * float(model.tol)
+    )
+
+
+def check_scale(players: Players) -> None:
+    """Raise if a batch does not have the metric and the constraints of all rows."""
+    for each in (players.payoff, *players.requirements):
+        if not each.keeps_scale:
+            raise ValueError(
+                f"{each.name} reads a count that means something else for a batch than for all "
+                "rows; write it as a rate (recall >= 0.8, pp / n <= 0.01), or train on all rows at "
+                "once with batch_size=None"
+            )
+
+
+def _check_ridge(C: float, rows: Rows) -> None:
+    if C * rows.total > _MOST_RIDGE:
+        raise ValueError(
+            f"C={C:g} times a summed weight of {rows.total:g} leaves a ridge of "
+            f"{1 / C / rows.total:.1g}, too little for a certificate; give a smaller C, or divide "
+            "sample_weight by a constant"
+        )
+
+
+def _logistic(rows: Rows, C: float) -> tuple[np.ndarray, float]:
+    """Return the slopes and the intercept of a logistic fit."""
+    model = LogisticRegression(C=C, max_iter=200)
+    with warnings.catch_warnings():
+        # it is where training starts, and need not be the very best
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(rows.X, rows.positive, sample_weight=rows.weight)
+    return model.coef_[0].astype(np.float64), float(model.intercept_[0])
+
+
+def _print_line(line: str) -> None:
+    print(line)  # noqa: T201  verbose asks for it
+
+
+def _stay_silent(_: str) -> None:
+    pass
