@@ -201,6 +201,10 @@ def test_what_a_loss_leaves_open_is_part_of_the_gap():
     # where every slope is 1
     assert end.bound <= 0.15
     assert end.objective - end.bound >= 0.1 - 1e-9
+    # the best point stays the best: no other has an upper bound below its own
+    objectives = [entry.objective for entry in trained.history]
+    assert objectives == sorted(objectives, reverse=True)
+    assert end.objective == pytest.approx(0.05 + 0.15, abs=1e-3)
     assert trained.iterations < 100
 
 
