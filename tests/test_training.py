@@ -1,16 +1,21 @@
 """Convex losses with kinks and a ridge: tangents bound them, training closes the gap."""
 
+from fractions import Fraction
+from itertools import combinations
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from imbfit import AdversarialMetricClassifier
 from imbfit.adversarial.directions import Directions, column_spreads, directions_for
 from imbfit.adversarial.fitting import fit_rows
 from imbfit.adversarial.full_batch import FullBatch
 from imbfit.adversarial.minibatches import even_batches
 from imbfit.adversarial.payoff import payoff_of
 from imbfit.adversarial.players import Players, Rows
-from imbfit.adversarial.tangents import Tangents, best_mixture
+from imbfit.adversarial.tangents import Tangents, best_mixture, best_mixture_of_rows
 from imbfit.adversarial.training import train
 from imbfit.metrics import accuracy, cost, f1, f2, kappa, mcc, precision
 
@@ -86,6 +91,114 @@ def test_old_tangents_are_forgotten_and_the_bound_stays():
         assert tangents.mixture.sum() == pytest.approx(1)
     # |w|_1 + |w|^2 / 2 is least at 0
     assert -1e-9 <= 0 - best <= 1e-9
+
+
+def solved(system, right):
+    """Return the solution of a linear system in fractions, None where there is not just one."""
+    table = [[*row, value] for row, value in zip(system, right, strict=True)]
+    size = len(table)
+    for at in range(size):
+        pivot = next((i for i in range(at, size) if table[i][at] != 0), None)
+        if pivot is None:
+            return None
+        table[at], table[pivot] = table[pivot], table[at]
+        table[at] = [value / table[at][at] for value in table[at]]
+        for i in range(size):
+            if i != at and table[i][at] != 0:
+                by = table[i][at]
+                table[i] = [x - by * y for x, y in zip(table[i], table[at], strict=True)]
+    return [row[-1] for row in table]
+
+
+def best_of_all_active_sets(slopes, heights, ridge):
+    """Return what the best mixture reaches, without rounding."""
+    G = [[Fraction(x) for x in row] for row in slopes.tolist()]
+    b, pull = [Fraction(x) for x in heights.tolist()], [Fraction(x) for x in ridge.tolist()]
+    products = [
+        [sum(x * y / p for x, y, p in zip(one, two, pull, strict=True)) for two in G] for one in G
+    ]
+    best = None
+    for size in range(1, len(b) + 1):
+        for used in combinations(range(len(b)), size):
+            system = [[*(products[i][j] for j in used), Fraction(1)] for i in used]
+            system.append([*(Fraction(1) for _ in used), Fraction(0)])
+            found = solved(system, [*(b[j] for j in used), Fraction(1)])
+            if found is None or min(found[:-1]) < 0:
+                continue
+            # half of the linear term, and half of the price of the sum of 1
+            value = sum(b[j] * a for j, a in zip(used, found, strict=False)) / 2 + found[-1] / 2
+            best = value if best is None else max(best, value)
+    return best
+
+
+def reached(slopes, heights, ridge, w):
+    """Return the tangents' maximum with the ridge at w, without rounding."""
+    point = [Fraction(x) for x in w.tolist()]
+    each = [
+        Fraction(height) + sum(Fraction(x) * y for x, y in zip(row, point, strict=True))
+        for row, height in zip(slopes.tolist(), heights.tolist(), strict=True)
+    ]
+    return (
+        max(each) + sum(Fraction(p) * y * y for p, y in zip(ridge.tolist(), point, strict=True)) / 2
+    )
+
+
+RIDGES = {
+    "one next to nothing": [1e-19, 1e-3, 1e-3],
+    "one less than that": [1e-3, 1e-23, 1e-3],
+    "two next to nothing": [1e-19, 1e-3, 1e-19],
+    "all scales": [1e-15, 1e-9, 1e-3, 1e3],
+    "all next to nothing": [1e-15, 1e-15],
+    "like a level": [1e-9, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-5],
+    "plain": [1.0, 2.0, 0.5],
+}
+
+
+@pytest.mark.parametrize("ridge", RIDGES.values(), ids=RIDGES)
+@pytest.mark.parametrize("size", [2, 4, 6])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_ridge_gives_the_bound_of_all_active_sets(ridge, size, seed):
+    rng = np.random.default_rng(seed)
+    ridge = np.array(ridge)
+    tangents = Tangents(ridge)
+    # of the loss |A w - c|_1 / m, which is least near 1 and has its kinks there
+    A = rng.standard_normal((5, len(ridge)))
+    c = A.sum(axis=1) + 0.1 * rng.standard_normal(5)
+    for _ in range(size):
+        w = 1.0 + rng.standard_normal(len(ridge))
+        slope = np.sign(A @ w - c) @ A / 5
+        tangents.add(slope, float(np.abs(A @ w - c).mean() - slope @ w))
+    bound = tangents.improve(1e-9)
+    true = best_of_all_active_sets(tangents.slopes, tangents.heights, ridge)
+    # few tangents may leave the loss without a floor: the rounding of such a bound is relative
+    close = 3.2e-8 * max(1.0, abs(float(true)))
+    assert bound <= true
+    assert float(true) - bound <= close
+    least = reached(tangents.slopes, tangents.heights, ridge, tangents.minimiser())
+    assert 0 <= least - true <= close
+
+
+def test_the_mixture_of_rows_is_that_of_their_products():
+    rng = np.random.default_rng(0)
+    for columns in (2, 7, 40):
+        rows, heights = rng.standard_normal((12, columns)), 3 * rng.standard_normal(12)
+        start = np.full(12, 1 / 12)
+        plain, _ = best_mixture(rows @ rows.T, heights, start, 1e-12)
+        mixture, lowest = best_mixture_of_rows(rows, heights, start, 1e-12)
+        np.testing.assert_allclose(mixture, plain, atol=1e-6)
+        np.testing.assert_allclose(lowest, -plain @ rows, atol=1e-5)
+
+
+def test_copies_and_near_copies_do_no_harm_beside_a_light_ridge():
+    ridge = np.array([1e-19, 1e-3])
+    tangents = Tangents(ridge)
+    for slope in ([0.3, 0.1], [-0.2, 0.1]):
+        for shift in (0.0, 0.0, 1e-17, 1e-14):
+            tangents.add(np.array(slope) * (1 + shift), 0.5 + shift)
+    bound = tangents.improve(1e-9)
+    # the first slopes cancel; 0.1 w + w^2 / 2000 is left, and is least at -100
+    assert bound == pytest.approx(0.5 - 5.0, abs=1e-8)
+    np.testing.assert_allclose(tangents.minimiser(), [0.0, -100.0], atol=1e-5)
 
 
 @pytest.mark.parametrize("metric", [f1, f2, kappa, mcc, precision, accuracy], ids=str)
@@ -195,6 +308,8 @@ class Blunt:
 def test_what_a_loss_leaves_open_is_part_of_the_gap():
     ridge = np.full(3, 0.1)
     trained = train(Blunt(), ridge=ridge, start=np.zeros(3), tol=1e-9, max_iter=500, tell=silent)
+    assert trained.settled
+    assert not trained.converged
     end = trained.history[-1]
     true = np.abs(trained.coef - 1.0).sum() + 0.05 * trained.coef @ trained.coef
     assert end.objective == pytest.approx(true + 0.05)
@@ -276,6 +391,40 @@ def test_units_and_levels_of_columns_are_met_half_way():
     # another problem, since the ridge sees the units, but solved all the same
     scaled = fitted(X * spread, positive, C=1.0, tol=1e-6)
     assert scaled.converged
+
+
+@pytest.mark.parametrize("column", [0, 9])
+@pytest.mark.parametrize("scale", [1e5, 1e6, 1e8, 1e9, 1e12])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_a_column_of_large_numbers_is_closed_to_the_tolerance(form, scale, column):
+    X, positive = table(15, rows=600, columns=10)
+    units = np.ones(10)
+    units[column] = scale
+    model = AdversarialMetricClassifier("f1", threshold="train", tol=1e-6)
+    # a warning would be an error
+    model.fit(form(X * units), positive)
+    end = model.history_[-1]
+    assert end.gap <= 1e-6
+    assert end.evaluations < 1000
+    # as if the ridge did not see this column at all
+    free = AdversarialMetricClassifier("f1", threshold="train", tol=1e-6)
+    free.fit(X * np.where(units == 1.0, 1.0, 1e4), positive)
+    assert end.objective == pytest.approx(free.history_[-1].objective, abs=3e-6)
+
+
+def test_columns_of_all_scales_are_closed_to_the_tolerance():
+    X, positive = table(16, rows=600, columns=10)
+    model = AdversarialMetricClassifier("f1", threshold="train", tol=1e-6)
+    model.fit(X * 10.0 ** np.linspace(-6, 6, 10), positive)
+    assert model.history_[-1].gap <= 1e-6
+
+
+def test_more_columns_than_tangents_are_closed_where_one_is_large():
+    X, positive = table(17, rows=100, columns=500)
+    X[:, 3] *= 1e8
+    model = AdversarialMetricClassifier("f1", threshold="train", tol=1e-6)
+    model.fit(X, positive)
+    assert model.history_[-1].gap <= 1e-6
 
 
 def test_the_anchor_frees_its_direction():

@@ -93,13 +93,16 @@ class Trained:
     iterations : int
         Steps of both methods.
     converged : bool
-        Whether the gap reached the tolerance, or what the bounds of the loss leave open.
+        Whether the gap reached the tolerance.
+    settled : bool
+        Whether it ended at a larger gap, which the bounds of the loss leave open.
     """
 
     coef: Floats
     history: list[Progress]
     iterations: int
     converged: bool
+    settled: bool
 
 
 class _Stop(Exception):
@@ -182,11 +185,13 @@ def train(
     steps = _descend(run, start, max_iter)
     seen = bool(run.history) and run.history[-1].evaluations == run.evaluations
     done = run.history[-1].gap <= tol if seen else run.look()
-    while not done and steps < max_iter:
+    settled = False
+    while not (done or settled) and steps < max_iter:
         _step(run)
         steps += 1
-        done = run.look() or run.settled()
-    return Trained(run.best, run.history, max(steps, 1), done)
+        done = run.look()
+        settled = not done and run.settled()
+    return Trained(run.best, run.history, max(steps, 1), done, settled)
 
 
 def _descend(run: _Run, start: Floats, max_iter: int) -> int:
