@@ -540,3 +540,27 @@ def marginal_game(psi, payoff, requirements, labels, count, *, marginals=None):
     value_of_game = found.fun + G[0, 0]
     q = found.x[:n_q].reshape(len(counts), n).sum(axis=0)
     return (value_of_game, q, found.eqlin.marginals[-n:]) if pins else (value_of_game, q)
+
+
+def nearest_marginals(matrix, sizes, terms, constants, *, whole=False):
+    """The nearest marginals in a polytope and half-spaces, among all points by least distance.
+
+    Lawson and Hanson: the shortest x with A x >= b is -r / r_last for the residual r that
+    nonnegative u leave of (A, b)' u = (0, ..., 0, 1). It needs all inequalities written out.
+    """
+    rows, columns = matrix.shape
+    share = np.kron(np.ones((rows, rows)), np.diag(1.0 / np.asarray(sizes, float)))
+    mass = np.tile(1.0 / np.asarray(sizes, float), rows)
+    everything = np.eye(rows * columns)
+    A = [everything, share - everything, [-mass], np.reshape(terms, (len(terms), -1))]
+    b = [np.zeros(2 * rows * columns), [-1.0], -np.asarray(constants, float)]
+    if whole:
+        A.append([mass])
+        b.append([1.0])
+    A, b = np.vstack(A), np.concatenate(b) - np.vstack(A) @ matrix.ravel()
+    length = np.maximum(1e-300, np.linalg.norm(A, axis=1))
+    E = np.vstack([A.T / length, b / length])
+    last = np.append(np.zeros(rows * columns), 1.0)
+    residual = E @ optimize.nnls(E, last, maxiter=10_000)[0] - last
+    assert abs(residual[-1]) > 1e-14, "no marginals lie in all half-spaces"
+    return matrix - (residual[:-1] / residual[-1]).reshape(matrix.shape)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles import nearest_marginals
 from test_marginal_lp import RULES, every_count, game, meetable
 
 from imbfit.adversarial.admm import solve_admm
@@ -192,3 +193,111 @@ def test_what_it_does_not_take():
         solve_admm(np.zeros(4), game(f1, [1, 0, 0, 0]), start=memory)
     with pytest.raises(ValueError, match="max_iter=0"):
         solve_admm(np.zeros(3), game(f1, [1, 0, 0]), max_iter=0)
+
+
+def stress(random):
+    """A set, half-spaces that share a point with it, a matrix and a guess; seldom kind ones."""
+    rows = int(random.integers(2, 6))
+    sizes = np.arange(1.0, rows + 1)
+    if random.random() < 0.2:
+        sizes = np.sort(random.choice(sizes, int(random.integers(1, rows)), replace=False))
+    polytope = Polytope(sizes, whole=bool(random.random() < 0.2))
+    shape, n_terms = (rows, len(sizes)), int(random.integers(1, 4))
+    M = random.normal(size=shape) * 10.0 ** random.integers(-4, 5)
+    terms = random.normal(size=(n_terms, *shape))
+    if random.random() < 0.3:  # nearly parallel ones, some of them facing each other
+        near = 10.0 ** random.integers(-4, 0)
+        terms[1:] = random.choice([1.0, 1.0, -1.0]) * terms[0] + near * terms[1:]
+    elif random.random() < 0.4:  # like those of a metric
+        flagged = random.permutation(rows) < random.integers(1, rows + 1)
+        terms = flagged[:, None] * random.random((n_terms, 1, len(sizes)))
+    inside, _ = project(random.normal(size=shape) * 10.0 ** random.integers(0, 3), polytope)
+    # those of room 0 may only touch the set
+    room = random.choice([0.0, 10.0 ** random.integers(-9, 0)]) * random.random(n_terms)
+    constants = room - np.tensordot(terms, inside, 2)
+    unit = 10.0 ** random.integers(-6, 7, n_terms) if random.random() < 0.4 else np.ones(n_terms)
+    half_spaces = HalfSpaces(terms * unit[:, None, None], constants * unit)
+    guess = np.abs(random.normal(size=n_terms)) * random.choice([0.0, 1.0, 1e3]) / unit
+    return M, polytope, half_spaces, guess, unit
+
+
+def test_half_spaces_of_all_kinds():
+    random = np.random.default_rng(39)
+    bound = 0
+    for _ in range(800):
+        M, polytope, half_spaces, guess, unit = stress(random)
+        terms, constants = half_spaces.terms, half_spaces.constants
+        P, multipliers, _ = project_and_meet(M, polytope, half_spaces, guess)
+        slack = (np.tensordot(terms, P, 2) + constants) / unit
+        # a sum of so large terms has no more digits
+        pull = np.abs(M).max() + np.abs(multipliers[:, None, None] * terms).max(axis=(1, 2)).sum()
+        close = 1e-10 + 1e-13 * pull
+        assert outside(P, polytope) <= close
+        assert slack.min() >= -close
+        assert multipliers.min() >= 0.0
+        assert np.minimum(slack, multipliers * unit).max() <= close
+        pulled = M + np.tensordot(multipliers, terms, 1)
+        np.testing.assert_allclose(project(pulled, polytope)[0], P, atol=close)
+        bound += (multipliers > 0.0).sum() > 1
+    assert bound > 100
+
+
+def test_the_nearest_marginals_of_all():
+    random = np.random.default_rng(40)
+    compared = 0
+    for _ in range(800):
+        M, polytope, half_spaces, guess, unit = stress(random)
+        terms, constants = half_spaces.terms, half_spaces.constants
+        if np.abs(M).max() > 50.0 or guess.any():
+            continue
+        P, _, _ = project_and_meet(M, polytope, half_spaces, guess)
+        exact = nearest_marginals(
+            M, polytope.sizes, terms / unit[:, None, None], constants / unit, whole=polytope.whole
+        )
+        # nearer than this only by missing a half-space by rounding
+        np.testing.assert_allclose(P, exact, atol=1e-6)
+        compared += 1
+    assert compared > 150
+
+
+def test_a_multiplier_is_not_larger_than_it_need_be():
+    """A half-space that only touches the set leaves all the multipliers above the least one."""
+    polytope = Polytope(np.arange(1.0, 6.0))
+    terms = np.tile((np.arange(5) < 2)[:, None] / 2.0, (1, 1, 5))
+    for constant in (-1.0, -1.0 - 1e-15):
+        for unit in (1e-6, 1.0, 1e6):
+            half_spaces = HalfSpaces(unit * terms, np.array([unit * constant]))
+            P, multipliers, _ = project_and_meet(
+                np.zeros((5, 5)), polytope, half_spaces, np.zeros(1)
+            )
+            assert multipliers[0] * unit < 100.0
+            assert P[:2].sum() == pytest.approx(2.0, abs=1e-12)
+    # a requirement of nothing at all
+    nothing = HalfSpaces(0.0 * terms, np.zeros(1))
+    P, multipliers, _ = project_and_meet(np.ones((5, 5)), polytope, nothing, np.zeros(1))
+    np.testing.assert_array_equal(P, project(np.ones((5, 5)), polytope)[0])
+    assert multipliers == [0.0]
+
+
+def test_a_requirement_missed_by_rounding_costs_no_digits():
+    random = np.random.default_rng(41)
+    labels = np.arange(6) < 2
+    psi = random.normal(size=6) / 6
+    for short in (0.0, 5e-11):
+        played = game(f1, labels, rules=[recall >= 1 + short])
+        found = solve_admm(psi, played, tol=1e-5)
+        assert found.memory.multipliers.max() < 100.0
+        assert found.gap <= 1e-5
+        exact = solve_lp(psi, game(f1, labels, rules=[recall >= 1])).value
+        assert found.value == pytest.approx(exact, abs=2e-5)
+
+
+def test_bounds_do_not_cross():
+    random = np.random.default_rng(42)
+    for _ in range(60):
+        rows = int(random.integers(1, 6))
+        labels = np.arange(rows) < random.integers(0, rows + 1)
+        for metric in (accuracy, cost(fp=1, fn=3)):
+            played = game(metric, labels, greater=metric.greater_is_better)
+            found = solve_admm(random.normal(size=rows) * 10, played, max_iter=30)
+            assert found.lower <= found.upper

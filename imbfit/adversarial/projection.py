@@ -13,11 +13,13 @@ finitely many steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize
 
 __all__ = ["HalfSpaces", "Polytope", "project", "project_and_meet"]
 
@@ -26,11 +28,13 @@ Floats: TypeAlias = NDArray[np.float64]
 _STEPS = 200
 _EXACT = 1e-14
 _EPSILON = float(np.finfo(np.float64).eps)
-# Newton's steps for the multipliers, and how often one is shortened.
-_NEWTON, _SHORTER = 60, 30
+# Newton's steps for the multipliers, how many lengths of one are tried, and the longest.
+_NEWTON, _LENGTHS, _FARTHEST = 200, 30, 1e14
+# A slope of no more than this share of the first one is level.
+_LEVEL = 1e-3
 # A slack of no more than this, relative to what it is made of, is none.
 _MET = 1e-13
-_HIDDEN, _DAMPING = 1e-10, 1e-8
+_DAMPING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,9 @@ def project_and_meet(
 
     They are the nearest to ``matrix + sum of multiplier * terms``, where the multipliers are at
     least 0, and 0 for the half-spaces in whose inside they lie: the least of a convex, piecewise
-    quadratic function of the multipliers, whose slope is the slack. Newton's method finds it.
+    quadratic function of the multipliers, the height, whose slope is the slack. Newton's method
+    finds it: each step goes towards the least of the quadratic at hand over multipliers of at
+    least 0.
 
     Parameters
     ----------
@@ -229,43 +235,77 @@ def project_and_meet(
     multipliers : ndarray of shape (n_half_spaces,)
     price : float
     """
-    terms, constants = half_spaces.terms, half_spaces.constants
-    largest = np.abs(terms).max(axis=(1, 2)) * len(matrix)
-    rounding = _MET * (np.abs(constants) + largest + 1.0)
-    size = np.einsum("rij,rij->r", terms, terms) + 1e-300
+    # of unit length, so that no step or tolerance depends on the units of a half-space
+    norms = np.sqrt(np.einsum("rij,rij->r", half_spaces.terms, half_spaces.terms))
+    norms[norms == 0.0] = 1.0
+    terms, constants = half_spaces.terms / norms[:, None, None], half_spaces.constants / norms
+    multipliers = multipliers * norms
+    largest = np.abs(terms).max(axis=(1, 2))
+    rounding = _MET * (np.abs(constants) + largest * len(matrix))
 
-    def at(multipliers: Floats, price: float) -> tuple[_Nearest, float, Floats, Floats]:
-        shifted = matrix + np.tensordot(multipliers, terms, 1)
-        nearest = _Nearest(shifted, polytope, price)
-        P = nearest.P
-        height = float(np.vdot(shifted - 0.5 * P, P) + multipliers @ constants)
-        slack = np.tensordot(terms, P, 2) + constants
-        return nearest, height, slack, np.abs(np.minimum(slack, size * multipliers)) / rounding
+    def at(multipliers: Floats, price: float) -> tuple[_Nearest, Floats]:
+        nearest = _Nearest(matrix + np.tensordot(multipliers, terms, 1), polytope, price)
+        return nearest, np.tensordot(terms, nearest.P, 2) + constants
 
-    nearest, height, slack, off = at(multipliers, price)
+    nearest, slack = at(multipliers, price)
     for _ in range(_NEWTON):
-        # large multipliers lose digits of the slack
-        lost = _EPSILON * np.abs(nearest.matrix).max() * largest
-        if (off <= 1.0 + lost / rounding).all():
+        # large multipliers lose digits of the slack, the more so where they cancel each other
+        lost = _EPSILON * len(matrix) * largest * (np.abs(matrix).max() + multipliers @ largest)
+        if (np.abs(np.minimum(slack, multipliers)) <= rounding + lost).all():
             break
-        # a multiplier that a slack holds at 0 would pull the others' steps out of line
-        free = np.flatnonzero(size * multipliers > np.maximum(0.0, 1e-3 * slack) - (slack < 0.0))
-        moves = np.array([nearest.moved(terms[one]) for one in free]).reshape(-1, *matrix.shape)
-        bend = np.tensordot(moves, terms[free], ((1, 2), (1, 2))) + np.diag(_DAMPING * size[free])
-        step = -multipliers
-        step[free] = np.linalg.solve(0.5 * (bend + bend.T), -slack[free])
-        # a step cut at 0 need not go down, but this one does
-        safe = -slack / size.sum()
-        for move in [0.25**shorter * step for shorter in range(_SHORTER)] + [safe]:
-            trial = np.maximum(0.0, multipliers + move)
-            following = at(trial, nearest.price)
-            expected = float(slack @ (trial - multipliers))
-            # near the end rounding hides the fall of the height
-            hidden = -expected <= _HIDDEN * abs(height) and following[3].max() < 0.5 * off.max()
-            if hidden or (expected < 0.0 and following[1] < height + 1e-4 * expected):
-                break
+        moves = np.array([nearest.moved(term) for term in terms])
+        bend = np.tensordot(moves, terms, ((1, 2), (1, 2)))
+        bend = 0.5 * (bend + bend.T) + _DAMPING * np.eye(len(terms))
+        step = _least(bend, slack - bend @ multipliers) - multipliers
+        if slack @ step >= 0.0:
+            break
+        multipliers, nearest, slack = _searched(at, multipliers, step, nearest, slack)
+    return nearest.P, multipliers / norms, nearest.price
+
+
+def _least(bend: Floats, slope: Floats) -> Floats:
+    """Return the x >= 0 with the least x bend x / 2 + slope x."""
+    found: Floats
+    if len(slope) == 1:
+        found = np.maximum(0.0, -slope / bend[0])
+    else:
+        root = np.linalg.cholesky(bend)
+        found = optimize.nnls(root.T, np.linalg.solve(root, -slope))[0]
+    return found
+
+
+def _searched(
+    at: Callable[[Floats, float], tuple[_Nearest, Floats]],
+    multipliers: Floats,
+    step: Floats,
+    nearest: _Nearest,
+    slack: Floats,
+) -> tuple[Floats, _Nearest, Floats]:
+    """Return the multipliers nearly lowest along a step, or beyond it.
+
+    In a corner the height has no bend, and so the step no length: it begins at the size of the
+    matrix. The slope tells where to go even near the end, where rounding hides the height's fall.
+    """
+    start = float(slack @ step)
+    back = step < 0.0
+    most = float(np.min(-multipliers[back] / step[back], initial=_FARTHEST))
+    low, high, below, above = 0.0, np.inf, start, 0.0
+    reach = 1.0 + np.abs(nearest.matrix).max() + multipliers.max()
+    share = min(1.0, float(reach / np.abs(step).max()))
+    for trials in range(_LENGTHS):
+        trial = np.maximum(0.0, multipliers + share * step)
+        nearest, slack = at(trial, nearest.price)
+        slope = float(slack @ step)
+        if slope > _LEVEL * -start:
+            high, above = share, slope
+        elif slope >= 0.5 * start or share >= most:
+            break
         else:
-            break
-        multipliers = trial
-        nearest, height, slack, off = following
-    return nearest.P, multipliers, nearest.price
+            low, below = share, slope
+        if high == np.inf:
+            share = min(most, 10.0 * share)
+        elif trials % 2:
+            share = float(np.sqrt(max(low, 1e-3 * high) * high))
+        else:
+            share = low - below * (high - low) / (above - below)
+    return trial, nearest, slack
