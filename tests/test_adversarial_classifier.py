@@ -1,6 +1,7 @@
 """AdversarialMetricClassifier as users meet it."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -25,6 +26,7 @@ from imbfit import (
 )
 from imbfit.adversarial.level import aligned_cut, height_of
 from imbfit.adversarial.payoff import payoff_of
+from imbfit.adversarial.recipe import _rounded_up
 from imbfit.datasets import make_rare_events
 from imbfit.exceptions import InertParameterWarning
 from imbfit.metrics import (
@@ -386,6 +388,51 @@ def test_a_limit_of_steps_is_told(cards):
     assert not model.converged_
 
 
+def test_a_gap_that_blocks_of_rows_leave_is_told(cards):
+    X, y, settings = cards.X[:1_000], cards.y[:1_000], {"constraints": "specificity >= 0.9"}
+    text = (
+        r"certified relative gap of (\S+), above tol=1e-05: the game of 1000 rows .* on blocks of "
+        r"rows, as there are more than 400, and only to a gap of about \S+, .* such as tol=(\S+), "
+        "or at most 400 rows"
+    )
+    with pytest.warns(ConvergenceWarning, match=text) as told:
+        model = quick(tol=1e-5, **settings).fit(X, y)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    assert not model.converged_
+    assert model.duality_gap_ > 1e-5
+    assert model.n_iter_ < model.max_iter
+    # both cures in the message work
+    gap, enough = map(float, re.search(text, str(told[0].message)).groups())
+    assert gap == pytest.approx(model.duality_gap_, rel=0.05)
+    assert gap < enough <= 3 * gap
+    again = quick(tol=enough, **settings).fit(X, y)
+    assert again.converged_
+    assert again.duality_gap_ <= enough
+    fewer = quick(tol=1e-5, **settings).fit(X[:400], y[:400])
+    assert fewer.converged_
+    assert fewer.duality_gap_ <= 1e-5
+
+
+@pytest.mark.slow
+def test_a_gap_that_blocks_of_rows_leave_is_told_with_the_expected_count(cards):
+    X, y = cards.X[:410, :2], cards.y[:410]
+    settings = {"metric": "precision", "count": "expected", "C": 0.1}
+    with pytest.warns(ConvergenceWarning, match="on blocks of rows") as told:
+        model = quick(tol=1e-4, **settings).fit(X, y)
+    assert not model.converged_
+    enough = float(re.search(r"such as tol=(\S+),", str(told[0].message)).group(1))
+    assert quick(tol=enough, **settings).fit(X, y).duality_gap_ <= enough
+
+
+def test_the_advised_tolerance_has_one_digit_and_is_no_smaller():
+    for number in (0.1, 0.10001, 0.00095, 3e-4, 9.1e-5, 7.0, 0.0301):
+        text = _rounded_up(number)
+        assert float(text) >= number
+        assert float(text) <= 2 * number
+        assert float(text) == float(f"{number:.0e}") or float(text) > number
+
+
 def test_progress_is_printed(cards, capsys):
     quick(verbose=1, tol=1e-6).fit(cards.X, cards.y)
     assert "gap" in capsys.readouterr().out
@@ -474,10 +521,10 @@ def test_few_positives_make_few_folds(cards):
 
 
 def test_a_cut_that_no_scores_allow(cards):
+    # the objective is less than a hundredth of the range here, so that games which are solved to a
+    # share of tol times the range would leave a gap of several times tol, and a warning
     with pytest.raises(InfeasibleConstraints, match="precision"):
-        quick().set_params(constraints=["precision >= 0.99", "recall >= 0.99"]).fit(
-            cards.X, cards.y
-        )
+        quick(constraints=["precision >= 0.99", "recall >= 0.99"], tol=1e-2).fit(cards.X, cards.y)
 
 
 def test_the_cut_suits_the_scale_of_the_final_scores():

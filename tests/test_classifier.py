@@ -12,17 +12,21 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from imblearn.pipeline import make_pipeline as make_sampled
+from imblearn.under_sampling import InstanceHardnessThreshold, RandomUnderSampler
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import (
+    FixedThresholdClassifier,
     GridSearchCV,
     GroupKFold,
     KFold,
@@ -31,6 +35,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
     TimeSeriesSplit,
+    TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
     cross_validate,
@@ -40,8 +45,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
+from imbfit.adversarial.classifier import AdversarialMetricClassifier
 from imbfit.datasets import make_rare_events
 from imbfit.exceptions import InfeasibleConstraints, ScoreScaleWarning, SearchWarning
+from imbfit.glm.wrapper import DownsampledClassifier
 from imbfit.metrics import (
     ap,
     capacity,
@@ -1261,6 +1268,112 @@ def test_check_pipeline():
         check_pipeline(make_pipeline(StandardScaler(), inside))
     with pytest.raises(TypeError, match="no pipeline"):
         check_pipeline(otlp())
+
+
+def after_sampler(*steps):
+    """Return a pipeline of an undersampler and some steps."""
+    return make_sampled(RandomUnderSampler(random_state=0), *steps)
+
+
+def stacked(model):
+    """Return a stack of what a model predicts."""
+    return StackingClassifier([("inner", model)], LogisticRegression())
+
+
+@pytest.mark.parametrize("threshold", ["tuned", "train"])
+@pytest.mark.parametrize(
+    ("pipe", "name"),
+    [
+        (after_sampler, "adversarialmetricclassifier"),
+        (lambda game: after_sampler(StandardScaler(), game), "adversarialmetricclassifier"),
+        (lambda game: after_sampler(make_pipeline(StandardScaler(), game)), "pipeline"),
+        (lambda game: after_sampler(GridSearchCV(game, {"C": [0.1, 1.0]})), "gridsearchcv"),
+        (lambda game: GridSearchCV(after_sampler(game), {}), "adversarialmetricclassifier"),
+        (lambda game: FrozenEstimator(after_sampler(game)), "adversarialmetricclassifier"),
+        (lambda game: FixedThresholdClassifier(after_sampler(game)), "adversarialmetricclassifier"),
+        (
+            lambda game: stacked(after_sampler(StandardScaler(), game)),
+            "adversarialmetricclassifier",
+        ),
+        (lambda game: after_sampler(stacked(game)), "stackingclassifier"),
+        # the same pipeline inside a threshold search and outside of one
+        (
+            lambda game: VotingClassifier(
+                [("cut", otlp(pipe := after_sampler(game))), ("plain", pipe)]
+            ),
+            "adversarialmetricclassifier",
+        ),
+    ],
+)
+def test_check_pipeline_tells_of_a_cut_on_sampled_rows(threshold, pipe, name):
+    before = pipe(AdversarialMetricClassifier(threshold=threshold))
+    text = (
+        rf"'randomundersampler' comes before '{name}', so its cut \(threshold='{threshold}'\) "
+        r".* precision looks too good .* OTLPThresholdClassifier\(make_pipeline\("
+    )
+    with pytest.warns(UserWarning, match=text) as told:
+        assert check_pipeline(before) is before
+    assert len(told) == 1
+
+
+GAME = AdversarialMetricClassifier()
+
+
+@pytest.mark.parametrize(
+    "pipe",
+    [
+        lambda: otlp(after_sampler(GAME)),
+        lambda: otlp(after_sampler(StandardScaler(), GAME)),
+        lambda: otlp(after_sampler(make_pipeline(StandardScaler(), GAME))),
+        lambda: otlp(GridSearchCV(after_sampler(GAME), {})),
+        lambda: otlp(after_sampler(GridSearchCV(GAME, {"C": [0.1, 1.0]}))),
+        lambda: GridSearchCV(otlp(after_sampler(GAME)), {}),
+        lambda: make_pipeline(StandardScaler(), otlp(after_sampler(GAME))),
+        lambda: otlp(FrozenEstimator(after_sampler(GAME))),
+        lambda: otlp(stacked(after_sampler(GAME))),
+        lambda: stacked(otlp(after_sampler(GAME))),
+        lambda: TunedThresholdClassifierCV(after_sampler(GAME)),
+        lambda: CalibratedClassifierCV(after_sampler(GAME)),
+        # the cut is not chosen on the rows of the step
+        lambda: after_sampler(FrozenEstimator(GAME)),
+        lambda: after_sampler(AdversarialMetricClassifier(count="expected", threshold="sign")),
+        lambda: make_pipeline(StandardScaler(), GAME),
+        lambda: after_sampler(InstanceHardnessThreshold(estimator=GAME), LogisticRegression()),
+    ],
+)
+def test_check_pipeline_is_silent_where_the_cut_is_chosen_elsewhere(pipe):
+    whole = pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check_pipeline(whole) is whole
+
+
+def test_check_pipeline_tells_of_thresholds_once():
+    with pytest.warns(UserWarning, match="its thresholds would be chosen") as told:
+        check_pipeline(after_sampler(otlp(GAME)))
+    assert len(told) == 1
+    # each of two troubles in one step
+    both = VotingClassifier([("cut", GAME), ("rate", DownsampledClassifier(LogisticRegression()))])
+    with (
+        pytest.warns(UserWarning, match="for the population"),
+        pytest.warns(UserWarning, match="so its cut"),
+    ):
+        check_pipeline(after_sampler(both))
+
+
+def test_a_cut_on_sampled_rows_does_what_check_pipeline_says():
+    cards = make_rare_events(6_000, prevalence=0.03, random_state=0)
+    old, new = slice(0, 3_000), slice(3_000, None)
+    pipe = after_sampler(AdversarialMetricClassifier(threshold="train")).fit(
+        cards.X[old], cards.y[old]
+    )
+    promised = pipe[-1].threshold_search_.objective_value
+    assert promised > 2 * f1(cards.y[new], pipe.predict(cards.X[new]))
+    cure = otlp(after_sampler(AdversarialMetricClassifier(threshold="train")), objective="f1")
+    cure.fit(cards.X[old], cards.y[old])
+    assert f1(cards.y[new], cure.predict(cards.X[new])) > 1.2 * f1(
+        cards.y[new], pipe.predict(cards.X[new])
+    )
 
 
 # --------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from imbfit._frames import align
 from imbfit._labels import first_rows, positive_label, row_weights
 from imbfit.adversarial.directions import rounding_of, score_rows
 from imbfit.adversarial.fitting import Fitted, open_stream, stream_rows
-from imbfit.adversarial.folds import split_rows, tested_rows
+from imbfit.adversarial.folds import rows_of_folds, split_rows
 from imbfit.adversarial.level import (
     Height,
     aligned_cut,
@@ -94,8 +94,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-4
         Relative duality gap at which training stops; with minibatches the relative gain of a pass.
         With constraints or the expected count, games of more than 400 rows are solved on blocks of
-        rows, which leaves a gap of their own: training stops when little else is left, and
-        `duality_gap_` tells it.
+        rows, which leaves a gap of their own. Where that is above `tol`, training stops when
+        little else is left, and a ConvergenceWarning says which `tol` can be met.
     pos_label : label, default=None
         The positive label; None takes the last of the sorted two, ``classes_[1]``.
     warm_start : bool, default=False
@@ -123,7 +123,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     n_iter_ : int
         Steps or passes.
     converged_ : bool
-        Whether `tol` was reached, or the gap that the games leave.
+        Whether `tol` was reached; `duality_gap_` is at most `tol` then, but for minibatches.
     history_ : list of Progress
         Games solved, objective and bound, now and then during training.
     threshold_search_ : ThresholdSearch or None
@@ -166,7 +166,9 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     >>> model.converged_, bool(model.duality_gap_ < 1e-4)
     (True, True)
     >>> strict = AdversarialMetricClassifier("recall", constraints="precision >= 0.4")
-    >>> strict = strict.set_params(threshold="train").fit(cards.X, cards.y)
+    >>> strict = strict.set_params(threshold="train", tol=1e-3).fit(cards.X, cards.y)
+    >>> strict.converged_
+    True
     >>> strict.threshold_search_.constraint_report[0]["met"]
     True
     """
@@ -250,7 +252,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` came before `tol`.
+            If `max_iter` came before `tol`, or if games of more than 400 rows, which are solved on
+            blocks of rows where there is no closed form, leave a gap above `tol`.
         """
         settings = read_settings(self)
         rows = self._read_rows(X, y, sample_weight)
@@ -437,7 +440,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         parts = Parallel(n_jobs=self.n_jobs)(
             delayed(trained_and_scored)(self, rows, settings, train, test) for train, test in splits
         )
-        return parts, tested_rows(rows, np.concatenate([test for _, test in splits]))
+        return parts, rows_of_folds(rows, np.concatenate([test for _, test in splits]))
 
     def _search(self, rows: Rows, settings: Settings) -> Callable[[np.ndarray], ThresholdSearch]:
         return lambda score: best_cut(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from imbfit.adversarial.directions import Directions, column_spreads
 from imbfit.adversarial.full_batch import FullBatch
 from imbfit.adversarial.minibatches import Stream, even_batches, pass_over
 from imbfit.adversarial.players import Play, Players, Rows
-from imbfit.adversarial.training import Progress, train
+from imbfit.adversarial.training import SMALLEST_LOSS, Progress, Trained, train
 
 __all__ = [
     "Fitted",
@@ -28,6 +28,9 @@ Floats: TypeAlias = NDArray[np.float64]
 
 # Passes without a gain after which training by minibatches ends.
 _PATIENCE = 5
+# Games have a gap relative to the range, training one relative to an objective that may be a small
+# part of it. So games may have to be solved closer; this close is what rounding allows.
+_CLOSER, _FINEST = 1e-2, 1e-9
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,9 @@ class Fitted:
         Steps, or passes.
     converged : bool
         Whether the tolerance was reached.
+    left_open : float or None
+        Where training ended since the games are not solved any better: the gap of the game at the
+        coefficients, relative as the gap of training is. Else None.
     """
 
     slopes: Floats
@@ -56,6 +62,7 @@ class Fitted:
     history: list[Progress]
     iterations: int
     converged: bool
+    left_open: float | None = None
 
 
 def fit_rows(
@@ -105,7 +112,10 @@ def fit_rows(
     )
     slopes, level = directions.parts(trained.coef)
     value = _game_value(loss, trained.coef, players)
-    return Fitted(slopes, level, value, trained.history, trained.iterations, trained.converged)
+    left_open = _left_open(loss, trained) if trained.settled else None
+    return Fitted(
+        slopes, level, value, trained.history, trained.iterations, trained.converged, left_open
+    )
 
 
 def fit_batches(
@@ -259,7 +269,10 @@ def _loss_on(
 ) -> FullBatch:
     scale = players.payoff.range(rows.positives, rows.total) or 1.0
     positive = rows.positive.astype(np.float64)
-    play = players.on(rows, coarsest=players.coarse) if play is None else play
+    if play is None:
+        # they are asked for a share of what is left to gain, and this is the least of it
+        finest = max(_CLOSER * players.tol, min(players.tol, _FINEST))
+        play = replace(players, tol=finest).on(rows, coarsest=players.coarse)
     return FullBatch(directions, positive, rows.weight, play, scale)
 
 
@@ -287,6 +300,13 @@ def _batch_loss(
 def _game_value(loss: FullBatch, w: Floats, players: Players) -> float:
     sign = 1.0 if players.payoff.greater_is_better else -1.0
     return -sign * loss(w)[0] * loss.scale
+
+
+def _left_open(loss: FullBatch, trained: Trained) -> float:
+    upper, lower, _ = loss(trained.coef)
+    end = trained.history[-1]
+    # solved once more it may end at another gap, where that of training has told more already
+    return min((upper - lower) / max(abs(end.objective), SMALLEST_LOSS), end.gap)
 
 
 def _certificate(loss: FullBatch, w: Floats, ridge: Floats) -> Progress:

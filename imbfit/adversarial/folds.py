@@ -11,10 +11,10 @@ from sklearn.model_selection import check_cv
 from imbfit._training_rows import check_splits
 from imbfit.adversarial.players import Rows
 
-__all__ = ["split_rows", "tested_rows"]
+__all__ = ["rows_of_folds", "split_rows"]
 
 
-def tested_rows(rows: Rows, tested: np.ndarray) -> Rows:
+def rows_of_folds(rows: Rows, tested: np.ndarray) -> Rows:
     """Return the rows that folds score, each time with its share of a weight of all rows."""
     times = np.bincount(tested, minlength=len(rows.positive))
     if (times == 1).all():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -15,6 +16,7 @@ from imbfit.adversarial.fitting import Fitted, fit_batches, fit_rows
 from imbfit.adversarial.level import Height, height_of
 from imbfit.adversarial.players import Players, Rows
 from imbfit.adversarial.settings import Settings
+from imbfit.adversarial.solving import MOST_EXACT_ROWS
 
 __all__ = ["check_scale", "players_of", "trained", "trained_and_scored"]
 
@@ -22,6 +24,8 @@ __all__ = ["check_scale", "players_of", "trained", "trained_and_scored"]
 _ANCHOR_C = 1.0
 # With a weaker ridge rounding takes the certificate.
 _MOST_RIDGE = 1e15
+# Another tolerance takes another way, and may end at a gap that is a little larger.
+_ROOM = 1.05
 
 
 def trained(
@@ -60,13 +64,7 @@ def trained(
             rows, directions, players, batch_size=model.batch_size, rng=rng, **common
         )
     if warn and not fitted.converged:
-        reached = f"{fitted.history[-1].gap:.2g}" if fitted.history else "unknown"
-        warnings.warn(
-            f"training stopped after max_iter={model.max_iter} with a relative gap of {reached}, "
-            f"above tol={model.tol}; raise max_iter or tol, or lower C",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warnings.warn(_told(model, rows, fitted), ConvergenceWarning, stacklevel=3)
     return fitted
 
 
@@ -104,6 +102,32 @@ def check_scale(players: Players) -> None:
                 "rows; write it as a rate (recall >= 0.8, pp / n <= 0.01), or train on all rows at "
                 "once with batch_size=None"
             )
+
+
+def _told(model: Any, rows: Rows, fitted: Fitted) -> str:
+    """Return what to say of a fit that ended above the tolerance."""
+    if fitted.left_open is None:
+        reached = f"{fitted.history[-1].gap:.2g}" if fitted.history else "unknown"
+        return (
+            f"training stopped after max_iter={model.max_iter} with a relative gap of {reached}, "
+            f"above tol={model.tol}; raise max_iter or tol, or lower C"
+        )
+    gap, how, fewer = fitted.history[-1].gap, "", ""
+    if len(rows.positive) > MOST_EXACT_ROWS:
+        how = f"on blocks of rows, as there are more than {MOST_EXACT_ROWS}, and "
+        fewer = f", or at most {MOST_EXACT_ROWS} rows"
+    return (
+        f"training ended with a certified relative gap of {gap:.2g}, above tol={model.tol}: the "
+        f"game of {len(rows.positive)} rows has no closed form and is solved {how}only to a gap of "
+        f"about {fitted.left_open:.1g}, so that more steps close no more. Give a larger tol, such "
+        f"as tol={_rounded_up(_ROOM * gap)}{fewer}"
+    )
+
+
+def _rounded_up(number: float) -> str:
+    """Return the least number of one digit that is no smaller."""
+    place = 10.0 ** math.floor(math.log10(number))
+    return f"{math.ceil(number / place) * place:.1g}"
 
 
 def _check_ridge(C: float, rows: Rows) -> None:
