@@ -13,7 +13,7 @@ split of all sets comes first, so that a run can be stopped anywhere.
 Groups: ``main`` (logistic regression, its balanced form, the game with the observed count, the same
 anchored) on all sets; on those below 12,000 rows ``constrained`` (the constraint in the game),
 ``expected`` (the published game) and ``peer`` (ap-perf, trained in batches), with five splits and
-fewer ridges. ap-perf takes so long that it gets one ridge, and its cut from one of the folds.
+fewer ridges. The last two take so long that they get one ridge, and their cut from one fold.
 """
 
 from __future__ import annotations

@@ -183,5 +183,5 @@ def _refined(
     kept, played = mesh.memory
     others = where if free else np.zeros(1, np.intp)
     if played is not None:
-        played = (where[played[0]], others[played[1]])
+        played = played.moved(parent, where, others)
     return Mesh(new, more, (kept.moved(parent, where, others), played))

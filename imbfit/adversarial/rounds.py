@@ -9,21 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from imbfit.adversarial.board import Adversary, Board, Predictor
+from imbfit.adversarial.interior import solve_interior
+from imbfit.adversarial.interior_rest import Rest
 from imbfit.adversarial.replies import best_sets
 from imbfit.adversarial.requirements import Target
 from imbfit.adversarial.restricted import Move, Restricted
 from imbfit.adversarial.size_marginals import solve_sizes
 
-__all__ = ["Bounds", "play"]
+__all__ = ["Bounds", "Sizes", "play"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
 
 # In a round so many sets, patterns and sizes enter.
 _SETS, _PATTERNS, _SIZES = 60, 12, 4
-# So many rounds with sets; where labels are free these may go on for long, and sizes take over,
-# as long as blocks times sizes in play are few enough for their LP.
-_ROUNDS, _LARGE = 5, 6000
+# So many rounds with sets; where labels are free these may go on for long, and sizes take over, by
+# a linear program where blocks times sizes in play are few, to the last digits where they are not
+# many, and by an interior point method up to the last number.
+_ROUNDS, _FEW, _LARGE, _MOST = 5, 2000, 6000, 100_000
+# To an interior point method more sizes are no burden.
+_JOIN = 12
+# A gap for the first interior point, and which share of the gap over all sizes for later ones.
+_FIRST, _FINER = 1e-4, 0.05
+# A size of which the players make less use than this share of the tolerance is out of play.
+_IDLE = 0.01
 # Sets times patterns that a linear program may have.
 _LARGEST = 3_000_000
 
@@ -34,6 +43,36 @@ def _no_adversary() -> Adversary:
 
 def _no_predictor() -> Predictor:
     return Predictor(np.zeros(0, np.intp), np.zeros((0, 0)), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Sizes in play.
+
+    Attributes
+    ----------
+    taken, actual : ndarray of int
+        Positions of the predictor's and of the adversary's.
+    rest : Rest or None
+        Where an interior point method can go on.
+    """
+
+    taken: Positions
+    actual: Positions
+    rest: Rest | None = None
+
+    def moved(self, parent: Positions, taken: Positions, actual: Positions) -> Sizes:
+        """Return the same on smaller blocks and more sizes.
+
+        Parameters
+        ----------
+        parent : ndarray of int
+            The block which each new one comes from.
+        taken, actual : ndarray of int
+            New positions of the sizes.
+        """
+        rest = None if self.rest is None else self.rest.split(parent)
+        return Sizes(taken[self.taken], actual[self.actual], rest)
 
 
 @dataclass
@@ -215,30 +254,32 @@ def _play_sizes(
     move: Move | None,
     target: Target,
     bounds: Bounds,
-    sizes: tuple[Positions, Positions] | None,
+    sizes: Sizes | None,
     *,
     tol: float,
     max_rounds: int,
-) -> tuple[Positions, Positions]:
+) -> Sizes:
     """Go on with all sets of the sizes in play."""
-    board = table.board
+    board, rest = table.board, None
     if sizes is not None:
-        taken, actual = sizes
+        taken, actual, rest = sizes.taken, sizes.actual, sizes.rest
     elif move is None:
-        return np.zeros(0, np.intp), np.zeros(0, np.intp)
+        return Sizes(np.zeros(0, np.intp), np.zeros(0, np.intp))
     else:
         taken = np.unique(table.size[: len(move.mix)][move.mix > 1e-9])
         actual = np.sort(move.adversary.played[move.adversary.sizes > 1e-9])
     taken = np.union1d(taken, target.size)
+    inner, exact = max(0.1 * tol, _FIRST), False
     while bounds.rounds < max_rounds:
-        if len(board.psi) * (len(taken) + len(actual)) > _LARGE and np.isfinite(bounds.lower):
+        cells = len(board.psi) * (len(taken) + len(actual))
+        if cells > _MOST and np.isfinite(bounds.lower):
             break
         bounds.rounds += 1
-        found = solve_sizes(board, taken, actual)
+        by_interior = not exact and cells > _FEW
+        found = _solved(board, taken, actual, tol=inner if by_interior else 0.0, rest=rest)
         if found is None:
             break
-        value, adversary, predictor = found
-        near = 0.3 * tol * max(1.0, abs(value))
+        adversary, predictor, rest = found
         predictor = target.mended(board, predictor)
         level, _, upper = board.best_reply(adversary)
         bounds.above(upper, adversary)
@@ -247,17 +288,42 @@ def _play_sizes(
         bounds.below(float(worth.min()), predictor)
         if bounds.met(tol):
             break
-        paid = level.max() - upper
-        more = np.union1d(taken, _peaks(level, value + paid + near, _SIZES))
-        others = np.union1d(actual, _peaks(-worth, near - value, _SIZES))
-        if len(more) == len(taken) and len(others) == len(actual):
+        near = 0.3 * tol * max(1.0, abs(upper))
+        join = _JOIN if by_interior else _SIZES
+        more = np.union1d(taken, _peaks(level, level[taken].max() + near, join))
+        others = np.union1d(actual, _peaks(-worth, near - worth[actual].min(), join))
+        grown = len(more) + len(others) - len(taken) - len(actual)
+        if not grown and not by_interior:
             break
+        if not grown and inner <= 0.1 * tol:
+            # an interior point that is as good as rounding allows
+            if cells > _LARGE:
+                break
+            exact = True
         taken, actual = more, others
+        # no finer than what the sizes in play can tell
+        gap = _FINER * (upper - float(worth.min()))
+        inner = max(0.1 * tol, min(gap, inner if grown else 0.1 * inner))
     # sizes that are not played prove the bound, and spare the next game some rounds
     if 2 * len(board.psi) * (len(taken) + len(actual)) <= _LARGE:
-        return taken, actual
-    played = bounds.adversary.played[bounds.adversary.sizes > 1e-9]
-    return np.unique(bounds.predictor.size), np.sort(played)
+        return Sizes(taken, actual, rest)
+    # an interior point plays all of them, many next to never
+    least = max(1e-9, _IDLE * tol)
+    actual = np.sort(bounds.adversary.played[bounds.adversary.sizes > least])
+    mix = np.bincount(bounds.predictor.size, bounds.predictor.mix)
+    return Sizes(np.flatnonzero(mix > least), actual, rest)
+
+
+def _solved(
+    board: Board, taken: Positions, actual: Positions, *, tol: float, rest: Rest | None
+) -> tuple[Adversary, Predictor, Rest | None] | None:
+    """Solve the game restricted to some sizes, exactly where tol is 0."""
+    if tol > 0.0:
+        found = solve_interior(board, taken, actual, tol=tol, start=rest)
+        if found is not None:
+            return found
+    exact = solve_sizes(board, taken, actual)
+    return None if exact is None else (exact[1], exact[2], rest)
 
 
 def _peaks(height: Floats, above: float, limit: int) -> Positions:

@@ -1,0 +1,210 @@
+"""The interior point method for a game restricted to some sizes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from imbfit.adversarial.board import Board
+from imbfit.adversarial.game import Game, prepare, solve_exact
+from imbfit.adversarial.interior import solve_interior
+from imbfit.adversarial.interior_newton import Newton
+from imbfit.adversarial.interior_state import State, centre, tables_of
+from imbfit.adversarial.payoff import payoff_of, requirement_of
+from imbfit.adversarial.replies import best_sets
+from imbfit.adversarial.size_marginals import solve_sizes
+from imbfit.metrics import parse
+
+METRICS = ["f1", "f2", "kappa", "mcc", "precision", "accuracy", "10 * fp + 100 * fn"]
+
+
+def _game(
+    metric: str,
+    n_rows: int,
+    seed: int,
+    *,
+    floor: str | None = None,
+    spread: float = 4.0,
+    weighted: bool = False,
+) -> tuple[Game, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = np.zeros(n_rows, bool)
+    labels[: max(2, n_rows // 4)] = True
+    rng.shuffle(labels)
+    psi = spread / n_rows * rng.normal(size=n_rows)
+    payoff = payoff_of(parse(metric), greater_is_better="fp" not in metric)
+    if "fp" in metric:
+        psi *= 100.0 * n_rows
+    requirements = () if floor is None else (requirement_of(parse(floor)),)
+    each = rng.integers(1, 6, n_rows).astype(float) if weighted else None
+    return Game(payoff, requirements, "expected", labels, each), psi
+
+
+def _board(game: Game, psi: np.ndarray) -> Board:
+    return prepare(game).board(psi)[1]
+
+
+def _bounds(board: Board, taken: np.ndarray, actual: np.ndarray, found) -> tuple[float, float]:
+    """Return what the two sides prove of the game restricted to these sizes."""
+    adversary, predictor = found[:2]
+    level, _, upper = board.best_reply(adversary)
+    upper += float(level[taken].max() - level.max())
+    sure, each = board.cost(predictor)
+    worth = sure - best_sets(-each, board.weight, board.actual).total
+    return upper, float(worth[actual].min())
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("floor", [None, "recall >= 0.8"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_linear_program_agrees(metric: str, floor: str | None, weighted: bool) -> None:
+    game, psi = _game(metric, 14, 3, floor=floor, weighted=weighted)
+    board = _board(game, psi)
+    scale = game.payoff.range(float(board.weight.sum() / 4), float(board.weight.sum()))
+    rng = np.random.default_rng(0)
+    for some, actual in [
+        (np.arange(len(board.taken)), np.arange(len(board.actual))),
+        (np.arange(len(board.taken)), np.sort(rng.choice(len(board.actual), 5, replace=False))),
+        (np.arange(0, len(board.taken), 2), np.arange(1, len(board.actual) - 1)),
+    ]:
+        taken = np.union1d(some, prepare(game).target.size)
+        value = solve_sizes(board, taken, actual)[0]
+        found = solve_interior(board, taken, actual, tol=1e-9 * scale)
+        upper, lower = _bounds(board, taken, actual, found)
+        assert upper == pytest.approx(value, abs=1e-6 * scale)
+        if floor is None:
+            assert lower == pytest.approx(value, abs=1e-6 * scale)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1.0, 4.0, 50.0, 2000.0])
+@pytest.mark.parametrize("metric", ["f1", "kappa"])
+def test_any_scale_of_scores(metric: str, spread: float) -> None:
+    game, psi = _game(metric, 60, 1, spread=spread)
+    board = _board(game, psi)
+    every = np.arange(0, 61, 2)
+    upper, lower = _bounds(board, every, every, solve_interior(board, every, every, tol=1e-8))
+    assert -1e-12 * (1.0 + abs(upper)) <= upper - lower <= 2e-8
+
+
+def test_both_sides_are_feasible_however_early_it_stops() -> None:
+    game, psi = _game("f1", 40, 5)
+    board = _board(game, psi)
+    every = np.arange(41)
+    for tol in (0.5, 1e-2, 1e-6):
+        adversary, predictor, _ = solve_interior(board, every, every, tol=tol)
+        assert adversary.sizes.sum() == pytest.approx(1.0, abs=1e-12)
+        assert predictor.mix.sum() == pytest.approx(1.0, abs=1e-12)
+        held = adversary.marginals @ board.weight
+        np.testing.assert_allclose(held, board.actual * adversary.sizes, atol=1e-11)
+        np.testing.assert_allclose(
+            predictor.member @ board.weight, board.taken[predictor.size], rtol=1e-9, atol=1e-9
+        )
+        assert (adversary.marginals >= 0.0).all()
+        assert (adversary.marginals <= adversary.sizes[:, None] * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("metric", METRICS[:4])
+def test_units_do_not_matter(metric: str) -> None:
+    game, psi = _game(metric, 30, 2)
+    board = _board(game, psi)
+    every = np.arange(31)
+    one = solve_interior(board, every, every, tol=1e-9)[0]
+    large = replace(
+        board, psi=1e6 * board.psi, intercept=1e6 * board.intercept, slope=1e6 * board.slope
+    )
+    other = solve_interior(large, every, every, tol=1e-3)[0]
+    # an optimum need not be the only one, but the path to it is the same
+    np.testing.assert_allclose(other.marginals, one.marginals, atol=1e-6)
+
+
+def test_a_block_is_so_many_rows() -> None:
+    game, psi = _game("f1", 12, 4, weighted=True)
+    each = game.multiplicity.astype(int)
+    rows = Game(game.payoff, (), "expected", np.repeat(game.labels, each))
+    one, many = _board(game, psi), _board(rows, np.repeat(psi, each))
+    every = np.arange(0, each.sum() + 1, 3)
+    upper = [
+        _bounds(board, every, every, solve_interior(board, every, every, tol=1e-9))[0]
+        for board in (one, many)
+    ]
+    assert upper[0] == pytest.approx(upper[1], abs=1e-8)
+
+
+@pytest.mark.parametrize("floor", [None, "recall >= 0.8"])
+def test_newton_solves_its_equations(floor: str | None) -> None:
+    # each pair's product changes by what was asked for, and what the conditions lack goes
+    game, psi = _game("f1", 20, 6, floor=floor)
+    board = _board(game, psi)
+    every = np.arange(21)
+    tables = tables_of(board, every, every)
+    at = centre(tables)
+    rng = np.random.default_rng(1)
+    at = State(*(v * np.exp(0.2 * rng.normal(size=np.shape(v))) for v in vars(at).values()))
+    at.size = at.size * 3.0
+    newton = Newton(tables, at)
+    goals = [rng.uniform(0.1, 1.0, np.shape(v)) * v * z for v, z in at.pairs(tables)]
+    step = newton.step(goals)
+    for goal, (v, z), (dv, dz) in zip(goals, at.pairs(tables), step.pairs(tables), strict=True):
+        np.testing.assert_allclose(v * z + v * dz + z * dv, goal, atol=1e-10)
+    after = Newton.__new__(Newton)
+    after.game, after.at = tables, at.moved(step, 1.0)
+    before = newton.lacks
+    for was, now in zip(before, after._lacks(), strict=True):
+        # but for the pull that keeps marginals near where they are
+        np.testing.assert_allclose(now, 0.0, atol=1e-6 * max(1.0, float(np.abs(was).max())))
+
+
+@pytest.mark.parametrize("floor", [None, "recall >= 0.8"])
+def test_going_on_from_another_game_gives_the_same(floor: str | None) -> None:
+    game, psi = _game("f1", 50, 7, floor=floor)
+    other = psi + 0.3 / 50 * np.random.default_rng(2).normal(size=50)
+    some = np.union1d(np.arange(0, 51, 4), prepare(game).target.size)
+    more = np.union1d(some, [1, 2, 13, 14, 37, 49, 50])
+    board = _board(game, other)
+    _, _, rest = solve_interior(_board(game, psi), some, some, tol=1e-8)
+    begun = solve_interior(board, more, more, tol=1e-9, start=rest)
+    fresh = solve_interior(board, more, more, tol=1e-9)
+    assert _bounds(board, more, more, begun)[0] == pytest.approx(
+        _bounds(board, more, more, fresh)[0], abs=1e-8
+    )
+
+
+def test_a_start_of_another_shape_is_no_start() -> None:
+    game, psi = _game("f1", 30, 8)
+    smaller, scores = _game("f1", 20, 8)
+    every = np.arange(21)
+    _, _, rest = solve_interior(_board(smaller, scores), every, every, tol=1e-6)
+    board, every = _board(game, psi), np.arange(31)
+    begun = solve_interior(board, every, every, tol=1e-9, start=rest)
+    fresh = solve_interior(board, every, every, tol=1e-9)
+    np.testing.assert_array_equal(begun[0].marginals, fresh[0].marginals)
+
+
+@pytest.mark.parametrize("size", [0, 1, 12, 24, 25])
+def test_one_size_of_the_adversary(size: int) -> None:
+    game, psi = _game("f1", 25, 9)
+    board = _board(game, psi)
+    every, one = np.arange(26), np.array([size])
+    value = solve_sizes(board, every, one)[0]
+    upper, lower = _bounds(board, every, one, solve_interior(board, every, one, tol=1e-9))
+    assert upper == pytest.approx(value, abs=1e-8)
+    assert lower == pytest.approx(value, abs=1e-8)
+
+
+@pytest.mark.parametrize("metric", ["f1", "kappa"])
+def test_a_game_of_many_sizes_is_closed(metric: str) -> None:
+    # scores of 4 / n mix so many sizes that no small linear program holds an optimum
+    game, psi = _game(metric, 120, 10)
+    found = solve_exact(psi, game, tol=1e-7)
+    assert found.gap <= 1e-7
+    assert len(found.sizes) > 12
+
+
+def test_equal_scores() -> None:
+    game, _ = _game("f1", 40, 11)
+    board = _board(game, np.zeros(40))
+    every = np.arange(41)
+    upper, lower = _bounds(board, every, every, solve_interior(board, every, every, tol=1e-9))
+    assert upper - lower <= 1e-8
