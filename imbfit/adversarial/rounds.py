@@ -138,8 +138,10 @@ def play(
         until = min(_ROUNDS, max_rounds) if free else max_rounds
         move = _play_sets(table, move, target, bounds, tol=tol, until=until)
     if free and not bounds.met(tol):
-        sizes = _play_sizes(table, move, target, bounds, sizes, tol=tol, max_rounds=max_rounds)
-        if not bounds.met(tol):
+        sizes, ended = _play_sizes(
+            table, move, target, bounds, sizes, tol=tol, max_rounds=max_rounds
+        )
+        if not ended and not bounds.met(tol):
             move = _play_sets(table, move, target, bounds, tol=tol, until=max_rounds)
     if not np.isfinite(bounds.upper - bounds.lower):
         raise RuntimeError(
@@ -258,13 +260,13 @@ def _play_sizes(
     *,
     tol: float,
     max_rounds: int,
-) -> Sizes:
-    """Go on with all sets of the sizes in play."""
-    board, rest = table.board, None
+) -> tuple[Sizes, bool]:
+    """Go on with all sets of the sizes in play; tell whether sets would hardly get further."""
+    board, rest, ended = table.board, None, False
     if sizes is not None:
         taken, actual, rest = sizes.taken, sizes.actual, sizes.rest
     elif move is None:
-        return Sizes(np.zeros(0, np.intp), np.zeros(0, np.intp))
+        return Sizes(np.zeros(0, np.intp), np.zeros(0, np.intp)), ended
     else:
         taken = np.unique(table.size[: len(move.mix)][move.mix > 1e-9])
         actual = np.sort(move.adversary.played[move.adversary.sizes > 1e-9])
@@ -298,6 +300,7 @@ def _play_sizes(
         if not grown and inner <= 0.1 * tol:
             # an interior point that is as good as rounding allows
             if cells > _LARGE:
+                ended = True
                 break
             exact = True
         taken, actual = more, others
@@ -306,12 +309,12 @@ def _play_sizes(
         inner = max(0.1 * tol, min(gap, inner if grown else 0.1 * inner))
     # sizes that are not played prove the bound, and spare the next game some rounds
     if 2 * len(board.psi) * (len(taken) + len(actual)) <= _LARGE:
-        return Sizes(taken, actual, rest)
+        return Sizes(taken, actual, rest), ended
     # an interior point plays all of them, many next to never
     least = max(1e-9, _IDLE * tol)
     actual = np.sort(bounds.adversary.played[bounds.adversary.sizes > least])
     mix = np.bincount(bounds.predictor.size, bounds.predictor.mix)
-    return Sizes(np.flatnonzero(mix > least), actual, rest)
+    return Sizes(np.flatnonzero(mix > least), actual, rest), ended
 
 
 def _solved(
