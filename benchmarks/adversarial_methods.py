@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.adversarial_bins import BinnedClassifier
 from benchmarks.rivals.ap_perf_linear import ApPerfLinear
 from imbfit import AdversarialMetricClassifier
 
@@ -61,10 +62,14 @@ class Method:
     most_folds: int | None = None
 
 
-def _game(metric: str, **settings: Any) -> Callable[[], Any]:
+def _game(
+    metric: str,
+    kind: type[AdversarialMetricClassifier] = AdversarialMetricClassifier,
+    **settings: Any,
+) -> Callable[[], Any]:
     # the cut that `fit` chooses is not used here, and quickest on the training scores
     settings = {"threshold": "train", "tol": GAP, "max_iter": 300} | settings
-    return lambda: AdversarialMetricClassifier(metric, warm_start=True, **settings)
+    return lambda: kind(metric, warm_start=True, **settings)
 
 
 def _used_for(name: str) -> tuple[str, ...]:
@@ -86,6 +91,11 @@ MAIN = [
     Method("observed kappa", _game("kappa"), GAME_GRID, ("kappa",)),
     # the ridge leaves the anchor's direction free, so that strong ones are of use
     Method("anchored F1", _game("f1", anchor="logistic"), ANCHORED_GRID),
+]
+TRIED = [
+    Method("anchored F2", _game("f2", anchor="logistic"), ANCHORED_GRID, ("F2",)),
+    Method("bins, anchored F1", _game("f1", BinnedClassifier, anchor="logistic"), ANCHORED_GRID),
+    Method("bins, observed F2", _game("f2", BinnedClassifier), GAME_GRID, ("F2",)),
 ]
 CONSTRAINED = [
     Method(
@@ -124,7 +134,13 @@ PEER = [
     )
     for name, (metric, _) in METRICS.items()
 ]
-GROUPS = {"main": MAIN, "constrained": CONSTRAINED, "expected": EXPECTED, "peer": PEER}
+GROUPS = {
+    "main": MAIN,
+    "tried": TRIED,
+    "constrained": CONSTRAINED,
+    "expected": EXPECTED,
+    "peer": PEER,
+}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ appended to a file, a line per set, split and method; what is there is not run a
 split of all sets comes first, so that a run can be stopped anywhere.
 
 Groups: ``main`` (logistic regression, its balanced form, the game with the observed count, the same
-anchored) on all sets; on those below 12,000 rows ``constrained`` (the constraint in the game),
+anchored) on all sets, ``tried`` (the anchor for F2, bins of a cross-fitted score as more columns);
+on those below 12,000 rows ``constrained`` (the constraint in the game),
 ``expected`` (the published game) and ``peer`` (ap-perf, trained in batches), with five splits and
 fewer ridges. The last two take so long that they get one ridge, and their cut from one fold.
 """
