@@ -169,15 +169,19 @@ def best_mixture_of_rows(
     ----------
     rows : ndarray of shape (m, n)
         Tangents of a function of u with the ridge |u|^2 / 2.
-    heights, start, tol
-        As there.
+    heights : ndarray of shape (m,)
+        Linear term.
+    start : ndarray of shape (m,)
+        A mixture: not negative, with sum 1.
+    tol : float
+        Stop where no vertex promises more.
 
     Returns
     -------
     mixture : ndarray of shape (m,)
     lowest : ndarray of shape (n,)
-        Where max(heights + rows u) + |u|^2 / 2 is least. It is -rows' a, but in that sum nothing
-        than rounding may be left.
+        Where max(heights + rows u) + |u|^2 / 2 is least. It is -rows' a, of which only rounding
+        may be left where it is summed.
     """
     # reflections keep small coordinates beside large ones, if the large ones come first
     order = np.argsort(-np.abs(rows).max(axis=0), kind="stable")
