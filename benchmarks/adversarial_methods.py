@@ -29,7 +29,7 @@ GAME_GRID = tuple(10 ** (at / 2) for at in range(-4, 5))
 ANCHORED_GRID = tuple(10.0**at for at in range(-5, 2))
 GAP = 1e-3
 #: Where games are solved on blocks of rows.
-COARSE_GAP = 1e-2
+COARSE_GAP = 5e-2
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ CONSTRAINED = [
 EXPECTED = [
     Method(
         f"expected {name}",
-        _game(METRICS[name][0], count="expected", threshold="sign", tol=COARSE_GAP),
+        _game(METRICS[name][0], count="expected", threshold="sign", tol=COARSE_GAP, max_iter=60),
         # a fit takes up to minutes
         (1.0,),
         _used_for(name),

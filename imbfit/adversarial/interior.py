@@ -37,7 +37,7 @@ _SHORT, _TINY = 0.995, 1e-6
 _CORRECTORS, _FACTOR, _AHEAD, _LONG, _GAINED = 3, 4.0, 1.5, 0.95, 0.03
 # Power in the choice of the aim; Mehrotra's is 3.
 _CENTRING = 4
-# The conditions may lack so much, over all rows, at any tolerance of the gap.
+# What the conditions lack may be worth so much at any tolerance of the gap.
 _EXACT = 1e-9
 # Another game begins at the last point with such a gap: a closer one is too near its boundaries.
 _REST = 1e-2
@@ -99,6 +99,13 @@ def _followed(game: Tables, at: State, tol: float) -> tuple[State, Rest, bool] |
     return at, rest, False
 
 
+def _worth(game: Tables, at: State, rows: Floats, others: Floats) -> float:
+    """Return by how much the payoff may be off for what the conditions lack."""
+    sizes = len(game.cost)
+    marginals = float(game.weight @ np.abs(rows) @ at.size[game.open_])
+    return marginals + float(np.abs(others[:sizes]) @ at.size + np.abs(others[sizes:]).sum())
+
+
 def _pairs(game: Tables) -> float:
     """Return how many pairs there are, each by what it is worth."""
     return 2.0 * game.total * (len(game.cost) + len(game.slack))
@@ -108,8 +115,7 @@ def _next(game: Tables, at: State, tol: float) -> tuple[State | None, bool]:
     """Return the next state, or None and whether the gap is closed; rounding may stop all steps."""
     gap = _gap(game, at)
     newton = Newton(game, at)
-    lacks = max(float(np.abs(part).max(initial=0.0)) for part in newton.lacks)
-    if gap <= tol and lacks * game.total <= max(tol, _EXACT):
+    if gap <= tol and _worth(game, at, *newton.lacks) <= max(tol, _EXACT):
         return None, True
     # of marginals and of what stands for all rows
     worth = [1.0, 1.0, 2.0 * game.total, 2.0 * game.total]

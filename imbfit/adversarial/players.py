@@ -141,7 +141,6 @@ class _InRounds:
         if wanted < 0.5 * self.gap:
             self.gap = wanted
             self.ready = solver_for(self.game, solver=self.solver, tol=wanted * self.scale)
-            self.last = None
         return gap >= self.finest
 
 

@@ -32,7 +32,7 @@ _JOIN = 12
 # A gap for the first interior point, and which share of the gap over all sizes for later ones.
 _FIRST, _FINER = 1e-4, 0.05
 # A size of which the players make less use than this share of the tolerance is out of play.
-_IDLE = 0.01
+_IDLE = 0.3
 # Sets times patterns that a linear program may have.
 _LARGEST = 3_000_000
 
