@@ -366,9 +366,10 @@ def measure_expected(options: argparse.Namespace, report: Report) -> None:
     rows = 50 if options.quick else 100_000
     data = replace(SPEED[0], rows=rows, prevalence=0.2 if options.quick else 0.005).draw()
     start, wall = time.process_time(), time.perf_counter()
-    model = _fit(data, tol=1e-3, count="expected")
+    # a smaller gap takes much longer where the signal is weak
+    model = _fit(data, tol=0.1, count="expected")
     cpu, clock = time.process_time() - start, time.perf_counter() - wall
-    tell_fit(data, f"{EXPECTED}, tol 1e-3", (cpu, clock), model, report)
+    tell_fit(data, f"{EXPECTED}, tol 0.1", (cpu, clock), model, report)
     report.lines.append(
         Line(
             f"{rows:,} x {data.X.shape[1]}",
