@@ -141,6 +141,8 @@ class _InRounds:
         if wanted < 0.5 * self.gap:
             self.gap = wanted
             self.ready = solver_for(self.game, solver=self.solver, tol=wanted * self.scale)
+            # what blocks grew into for a coarse gap is no good beginning
+            self.last = None
         return gap >= self.finest
 
 
