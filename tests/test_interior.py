@@ -9,8 +9,9 @@ import pytest
 
 from imbfit.adversarial.board import Board
 from imbfit.adversarial.game import Game, prepare, solve_exact
-from imbfit.adversarial.interior import solve_interior
+from imbfit.adversarial.interior import _played, solve_interior
 from imbfit.adversarial.interior_newton import Newton
+from imbfit.adversarial.interior_rest import Rest, resumed
 from imbfit.adversarial.interior_state import State, centre, tables_of
 from imbfit.adversarial.payoff import payoff_of, requirement_of
 from imbfit.adversarial.replies import best_sets
@@ -208,3 +209,92 @@ def test_equal_scores() -> None:
     every = np.arange(41)
     upper, lower = _bounds(board, every, every, solve_interior(board, every, every, tol=1e-9))
     assert upper - lower <= 1e-8
+
+
+def _tables(metric: str = "f1", n_rows: int = 30, seed: int = 12, unit: float = 1.0):
+    game, psi = _game(metric, n_rows, seed, floor="recall >= 0.8")
+    board = _board(game, psi)
+    board = replace(
+        board, psi=unit * board.psi, intercept=unit * board.intercept, slope=unit * board.slope
+    )
+    every = np.arange(n_rows + 1)
+    return tables_of(board, every, every), every
+
+
+def test_it_begins_where_the_marginals_lack_no_more_than_the_payoff() -> None:
+    tables, _ = _tables()
+    at = centre(tables)
+    rows, others = Newton(tables, at).lacks
+    adversary, n_sizes = tables.sign > 0.0, len(tables.cost)
+    # the predictor's answer, and the adversary's but for what the predictor makes of it
+    np.testing.assert_allclose(rows[:, ~adversary], 0.0, atol=1e-9)
+    payoff = tables.across(at.x)[:, adversary]
+    np.testing.assert_allclose(-rows[:, adversary], payoff, atol=1e-9)
+    np.testing.assert_allclose(others[n_sizes : n_sizes + len(tables.rows)], 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("off", [0.8, 1.2])
+def test_what_is_played_has_its_sums_whatever_the_state_has(off: float) -> None:
+    tables, every = _tables()
+    at = centre(tables)
+    at.x = at.x * (min(1.0, off))
+    room = at.size[tables.open_] - at.x
+    at.x = at.size[tables.open_] - room * (1.0 / off if off > 1.0 else 1.0)
+    at.size[: len(every)] *= 1.1
+    adversary, predictor = _played(tables, at, every, every)
+    assert adversary.sizes.sum() == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(adversary.marginals.sum(axis=1), every * adversary.sizes, atol=1e-12)
+    np.testing.assert_allclose(predictor.member.sum(axis=1), every[predictor.size], rtol=1e-9)
+
+
+def test_going_on_with_the_same_game_changes_nothing_but_units() -> None:
+    tables, _ = _tables()
+    large, _ = _tables(unit=100.0)
+    at = centre(tables)
+    # the same numbers, as they are told in units that are half as long
+    halved = replace(tables, unit=2.0 * tables.unit)
+    for game, factor in ((tables, 1.0), (halved, 0.5), (large, 0.01)):
+        state = resumed(game, Rest(tables, at, 1e-3))
+        for name in ("x", "size"):
+            np.testing.assert_allclose(getattr(state, name), getattr(at, name), rtol=1e-9)
+        for name in ("low", "high", "price", "edge", "due", "sums"):
+            np.testing.assert_allclose(
+                getattr(state, name), factor * getattr(at, name), rtol=1e-9, atol=1e-12
+            )
+
+
+def test_going_on_with_other_sizes_leaves_probabilities() -> None:
+    tables, every = _tables()
+    game, psi = _game("f1", 30, 12, floor="recall >= 0.8")
+    some = np.union1d(every[::3], prepare(game).target.size)
+    fewer = tables_of(_board(game, psi), some, some)
+    for old, new in ((tables, fewer), (fewer, tables)):
+        state = resumed(new, Rest(old, centre(old), 1e-3))
+        n = new.n_adversary
+        assert state.size[:n].sum() == pytest.approx(1.0, abs=1e-12)
+        assert state.size[n:].sum() == pytest.approx(1.0, abs=1e-12)
+        held = new.rows * state.size[new.open_]
+        np.testing.assert_allclose(new.weight @ state.x, held, rtol=1e-6)
+        assert all((part > 0.0).all() for pair in state.pairs(new) for part in pair)
+
+
+def test_a_hopeless_start_is_left_for_a_fresh_one() -> None:
+    game, psi = _game("f1", 40, 13)
+    board, every = _board(game, psi), np.arange(41)
+    tables = tables_of(board, every, every)
+    at = centre(tables)
+    at.low, at.high = at.low * 1e-200, at.high * 1e-200
+    begun = solve_interior(board, every, every, tol=1e-9, start=Rest(tables, at, 1e-3))
+    fresh = solve_interior(board, every, every, tol=1e-9)
+    np.testing.assert_array_equal(begun[0].marginals, fresh[0].marginals)
+
+
+def test_requirements_have_units_of_their_own() -> None:
+    game, psi = _game("f1", 30, 14, floor="recall >= 0.8")
+    board = _board(game, psi)
+    every = np.arange(31)
+    one = solve_interior(board, every, every, tol=1e-9)[0]
+    large = replace(board, slack=1e7 * board.slack, slack_slope=1e7 * board.slack_slope)
+    other = solve_interior(large, every, every, tol=1e-9)[0]
+    np.testing.assert_allclose(other.marginals, one.marginals, atol=1e-6)
+    np.testing.assert_allclose(1e7 * other.alpha, one.alpha, rtol=1e-6)
