@@ -9,7 +9,7 @@ import pytest
 
 from imbfit.adversarial.board import Board
 from imbfit.adversarial.game import Game, prepare, solve_exact
-from imbfit.adversarial.interior import _played, solve_interior
+from imbfit.adversarial.interior import _followed, _played, solve_interior
 from imbfit.adversarial.interior_newton import Newton
 from imbfit.adversarial.interior_rest import Rest, resumed
 from imbfit.adversarial.interior_state import State, centre, tables_of
@@ -278,13 +278,15 @@ def test_going_on_with_other_sizes_leaves_probabilities() -> None:
         assert all((part > 0.0).all() for pair in state.pairs(new) for part in pair)
 
 
-def test_a_hopeless_start_is_left_for_a_fresh_one() -> None:
-    game, psi = _game("f1", 40, 13)
-    board, every = _board(game, psi), np.arange(41)
-    tables = tables_of(board, every, every)
-    at = centre(tables)
-    at.low, at.high = at.low * 1e-200, at.high * 1e-200
-    begun = solve_interior(board, every, every, tol=1e-9, start=Rest(tables, at, 1e-3))
+def test_a_start_that_leads_nowhere_is_left_for_a_fresh_one() -> None:
+    game, psi = _game("f1", 60, 13)
+    every = np.arange(0, 61, 2)
+    tables = tables_of(_board(game, psi), every, every)
+    # an optimum is at the boundary, and from there no way leads to that of other scores
+    end, _, closed = _followed(tables, centre(tables), 1e-9)
+    assert closed
+    board = _board(game, -psi)
+    begun = solve_interior(board, every, every, tol=1e-9, start=Rest(tables, end, 1e-12))
     fresh = solve_interior(board, every, every, tol=1e-9)
     np.testing.assert_array_equal(begun[0].marginals, fresh[0].marginals)
 
