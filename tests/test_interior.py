@@ -144,7 +144,7 @@ def test_newton_solves_its_equations(floor: str | None) -> None:
     rng = np.random.default_rng(1)
     at = State(*(v * np.exp(0.2 * rng.normal(size=np.shape(v))) for v in vars(at).values()))
     at.size = at.size * 3.0
-    newton = Newton(tables, at)
+    newton = Newton(tables, at, 1e-9)
     goals = [rng.uniform(0.1, 1.0, np.shape(v)) * v * z for v, z in at.pairs(tables)]
     step = newton.step(goals)
     for goal, (v, z), (dv, dz) in zip(goals, at.pairs(tables), step.pairs(tables), strict=True):
@@ -154,7 +154,7 @@ def test_newton_solves_its_equations(floor: str | None) -> None:
     before = newton.lacks
     for was, now in zip(before, after._lacks(), strict=True):
         # but for the pull that keeps marginals near where they are
-        np.testing.assert_allclose(now, 0.0, atol=1e-6 * max(1.0, float(np.abs(was).max())))
+        np.testing.assert_allclose(now, 0.0, atol=1e-8 * max(1.0, float(np.abs(was).max())))
 
 
 @pytest.mark.parametrize("floor", [None, "recall >= 0.8"])
@@ -224,7 +224,7 @@ def _tables(metric: str = "f1", n_rows: int = 30, seed: int = 12, unit: float = 
 def test_it_begins_where_the_marginals_lack_no_more_than_the_payoff() -> None:
     tables, _ = _tables()
     at = centre(tables)
-    rows, others = Newton(tables, at).lacks
+    rows, others = Newton(tables, at, 1e-9).lacks
     adversary, n_sizes = tables.sign > 0.0, len(tables.cost)
     # the predictor's answer, and the adversary's but for what the predictor makes of it
     np.testing.assert_allclose(rows[:, ~adversary], 0.0, atol=1e-9)
@@ -300,3 +300,32 @@ def test_requirements_have_units_of_their_own() -> None:
     other = solve_interior(large, every, every, tol=1e-9)[0]
     np.testing.assert_allclose(other.marginals, one.marginals, atol=1e-6)
     np.testing.assert_allclose(1e7 * other.alpha, one.alpha, rtol=1e-6)
+
+
+def test_equations_that_rounding_spoils_are_told() -> None:
+    game, psi = _game("kappa", 40, 15, spread=1.0)
+    every = np.arange(41)
+    tables = tables_of(_board(game, psi), every, every)
+    end = _followed(tables, centre(tables), 1e-9)[0]
+    left = []
+    for held in (1e-14, 1e-9, 1e-6):
+        newton = Newton(tables, end, held)
+        newton.step([np.zeros(1)] * 4)
+        left.append(newton.left)
+    # what holds marginals where they are is what keeps digits
+    assert left[2] < 1e-12
+    assert left[2] <= left[1] <= left[0]
+
+
+def test_points_on_the_way_are_kept() -> None:
+    game, psi = _game("f1", 40, 16)
+    every = np.arange(41)
+    rest = solve_interior(_board(game, psi), every, every, tol=1e-8)[2]
+    gaps = []
+    while rest is not None:
+        gaps.append(rest.gap)
+        rest = rest.before
+    assert (np.diff(gaps) > 0.0).all()
+    assert gaps[0] < 1e-7
+    assert gaps[-1] == pytest.approx(1.0)
+    assert 6 < len(gaps) < 20

@@ -41,10 +41,21 @@ _CENTRING = 4
 _EXACT = 1e-9
 # Another game begins at the last point with such a gap: a closer one is too near its boundaries.
 _REST = 1e-2
+# Points are kept whose gaps differ by this factor.
+_KEPT = 0.3
+# By how much marginals are held where they are, and at most, where equations that are solved worse
+# than the gap want more.
+_HELD, _MOST_HELD, _TIGHTER = 1e-9, 1e-6, 10.0**0.5
 
 
 def solve_interior(
-    board: Board, taken: Positions, actual: Positions, *, tol: float, start: Rest | None = None
+    board: Board,
+    taken: Positions,
+    actual: Positions,
+    *,
+    tol: float,
+    start: Rest | None = None,
+    near: float = _REST,
 ) -> tuple[Adversary, Predictor, Rest] | None:
     """Solve the game restricted to some sizes.
 
@@ -58,6 +69,9 @@ def solve_interior(
         Of the gap.
     start : Rest, default=None
         Of a game that is not too different.
+    near : float, default=0.01
+        Begin at the last point with a larger gap, in units of what is at stake: the closer the
+        games, the smaller it may be.
 
     Returns
     -------
@@ -70,7 +84,7 @@ def solve_interior(
         In place of these, where not even the first equations can be solved.
     """
     game = tables_of(board, taken, actual)
-    begin = None if start is None else resumed(game, start)
+    begin = None if start is None else resumed(game, start.back(near))
     if begin is not None:
         found = _followed(game, begin, tol / game.unit)
         if found is not None and found[2]:
@@ -83,45 +97,38 @@ def solve_interior(
 
 def _followed(game: Tables, at: State, tol: float) -> tuple[State, Rest, bool] | None:
     """Follow the central path; return its end, a point before, and whether the gap is closed."""
-    rest = Rest(game, at, _gap(game, at) / _pairs(game))
+    rest, held = Rest(game, at, _gap(game, at) / game.pairs), _HELD
     for steps in range(_STEPS):
         try:
             with np.errstate(all="ignore"):
-                found, closed = _next(game, at, tol)
+                found, closed, held = _next(game, at, tol, held)
         except np.linalg.LinAlgError:
             found, closed = None, False
         if found is None:
             return (at, rest, closed) if steps or closed else None
         at = found
         gap = _gap(game, at)
-        if gap > _REST:
-            rest = Rest(game, at, gap / _pairs(game))
+        if gap < _KEPT * rest.gap:
+            rest = Rest(game, at, gap / game.pairs, rest)
     return at, rest, False
 
 
-def _worth(game: Tables, at: State, rows: Floats, others: Floats) -> float:
-    """Return by how much the payoff may be off for what the conditions lack."""
-    sizes = len(game.cost)
-    marginals = float(game.weight @ np.abs(rows) @ at.size[game.open_])
-    return marginals + float(np.abs(others[:sizes]) @ at.size + np.abs(others[sizes:]).sum())
-
-
-def _pairs(game: Tables) -> float:
-    """Return how many pairs there are, each by what it is worth."""
-    return 2.0 * game.total * (len(game.cost) + len(game.slack))
-
-
-def _next(game: Tables, at: State, tol: float) -> tuple[State | None, bool]:
+def _next(game: Tables, at: State, tol: float, held: float) -> tuple[State | None, bool, float]:
     """Return the next state, or None and whether the gap is closed; rounding may stop all steps."""
     gap = _gap(game, at)
-    newton = Newton(game, at)
-    if gap <= tol and _worth(game, at, *newton.lacks) <= max(tol, _EXACT):
-        return None, True
+    newton = Newton(game, at, held)
+    if gap <= tol and newton.worth(*newton.lacks) <= max(tol, _EXACT):
+        return None, True, held
     # of marginals and of what stands for all rows
     worth = [1.0, 1.0, 2.0 * game.total, 2.0 * game.total]
-    straight = newton.step([np.zeros(1)] * len(worth))
+    nowhere = [np.zeros(1)] * len(worth)
+    straight = newton.step(nowhere)
+    while not newton.left <= max(gap, tol) and held < _MOST_HELD:
+        held *= _TIGHTER
+        newton = Newton(game, at, held)
+        straight = newton.step(nowhere)
     ahead = at.moved(straight, _longest(game, at, straight))
-    aim = min((_gap(game, ahead) / gap) ** _CENTRING, 1.0) * gap / _pairs(game)
+    aim = min((_gap(game, ahead) / gap) ** _CENTRING, 1.0) * gap / game.pairs
     curves = [dv * dz for dv, dz in straight.pairs(game)]
     goals = [aim * w - curve for w, curve in zip(worth, curves, strict=True)]
     step = newton.step(goals)
@@ -145,7 +152,7 @@ def _next(game: Tables, at: State, tol: float) -> tuple[State | None, bool]:
     new = at.moved(step, min(1.0, _SHORT * length))
     inside = all((part > 0.0).all() for pair in new.pairs(game) for part in pair)
     fine = inside and length > _TINY and np.isfinite(_gap(game, new))
-    return (new if fine else None), False
+    return (new if fine else None), False, held
 
 
 def _gap(game: Tables, at: State) -> float:

@@ -15,10 +15,6 @@ __all__ = ["Newton"]
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
 
-# Marginals that the game leaves open stay near where they are: this times a step's square. It must
-# be well above rounding times the largest entries that inverses have without it.
-_HELD = 1e-7
-
 
 class Newton:
     """Newton's equations at a state: factored once, solved for several right hand sides.
@@ -26,16 +22,25 @@ class Newton:
     Of a block's equations [D, S'; S, -D] no more than the rank of S is ever inverted. With F the
     tables' factor, J what swaps the players, Y the inverse of the diagonals, and G = F'YF,
     the inverse is Y - Y F (J + G)^-1 F' Y.
+
+    Marginals that nothing else tells where to go stay near where they are: `held` times a step's
+    square. The smaller it is the fewer steps are needed, and the more digits rounding costs.
+
+    Attributes
+    ----------
+    lacks : tuple of ndarray
+        What the conditions without products lack: of marginals, and of all else.
+    left : float
+        What the last step leaves of its equations, by what it is worth.
     """
 
-    def __init__(self, game: Tables, at: State) -> None:
-        self.game, self.at = game, at
+    def __init__(self, game: Tables, at: State, held: float) -> None:
+        self.game, self.at, self.left = game, at, 0.0
         self.pairs = at.pairs(game)
         (x, low), (room, high), (edge, by), (due, left) = self.pairs
         self.by_low, self.by_high = low / x, high / room
         self.by_edge, self.by_left = by / edge, left / due
-        # a marginal stays near where it is if nothing else tells where to go
-        self.held = self.by_low + _HELD
+        self.held = self.by_low + held
         whole = self.held + self.by_high
         self.inverse = game.sign / whole
         # of a size's own step, what its marginals take part in
@@ -44,7 +49,6 @@ class Newton:
         self._factor()
 
     def _lacks(self) -> tuple[Floats, Floats]:
-        """Return what the conditions without products lack: of marginals, and of all else."""
         game, at, n = self.game, self.at, self.game.n_adversary
         rows = game.across(at.x) + game.raised(at.due)
         rows -= at.price + game.sign * (at.low - at.high)
@@ -150,6 +154,25 @@ class Newton:
         rest = self.inverse * rest + self.along * move[self.e]
         return rest - self.inverse * (self._less(rest) @ game.factor.T), move
 
+    def _rest(self, rows: Floats, sizes: Floats, x: Floats, move: Floats) -> tuple[Floats, Floats]:
+        """Return what a solution leaves of the equations."""
+        game, weight = self.game, self.game.weight
+        pull = self.by_high * (move[self.e] - x)
+        rest = rows - game.across(x) - game.sign * (self.held * x - pull)
+        rest += move[self.o] - game.raised(move[self.a])
+        others = sizes - self.base @ move
+        others[self.e] -= game.sign * (weight @ pull)
+        others[self.o] += weight @ x
+        others[self.a] -= game.sums(x)
+        return rest, others
+
+    def worth(self, rows: Floats, others: Floats) -> float:
+        """Return by how much the payoff may be off for what the conditions lack."""
+        game, size = self.game, self.at.size
+        marginals = float(game.weight @ np.abs(rows) @ size[game.open_])
+        n_sizes = len(game.cost)
+        return marginals + float(np.abs(others[:n_sizes]) @ size + np.abs(others[n_sizes:]).sum())
+
     def step(self, goals: list[Floats]) -> State:
         """Return the step after which, but for curvature, each pair's product is its goal."""
         game, weight = self.game, self.game.weight
@@ -163,16 +186,9 @@ class Newton:
         sizes[self.a] += left
         x, move = self._solve(rows, sizes)
         # once more, against rounding
-        for _ in range(1):
-            pull = self.by_high * (move[self.e] - x)
-            rest = rows - game.across(x) - game.sign * (self.held * x - pull)
-            rest += move[self.o] - game.raised(move[self.a])
-            others = sizes - self.base @ move
-            others[self.e] -= game.sign * (weight @ pull)
-            others[self.o] += weight @ x
-            others[self.a] -= game.sums(x)
-            more, moved = self._solve(rest, others)
-            x, move = x + more, move + moved
+        more, moved = self._solve(*self._rest(rows, sizes, x, move))
+        x, move = x + more, move + moved
+        self.left = self.worth(*self._rest(rows, sizes, x, move))
         size = move[: len(game.cost)]
         return State(
             x,

@@ -32,17 +32,51 @@ class Rest:
         The point.
     mean : float
         Mean product of its pairs.
+    before : Rest or None
+        A point with a larger one.
     """
 
     game: Tables
     at: State
     mean: float
+    before: Rest | None = None
+
+    @property
+    def gap(self) -> float:
+        """What the point's pairs sum up to."""
+        return self.mean * self.game.pairs
+
+    def back(self, gap: float) -> Rest:
+        """Return the last point with a larger gap, or the first one."""
+        found = self
+        while found.before is not None and found.gap <= gap:
+            found = found.before
+        return found
 
     def split(self, parent: Positions) -> Rest:
         """Return the same on smaller blocks, each of which comes from one of the old ones."""
-        at = self.at
-        rows = replace(at, x=at.x[parent], low=at.low[parent], high=at.high[parent])
-        return replace(self, at=rows)
+        every = np.arange(len(parent))
+        return self.regrouped(parent, every, np.ones(len(parent)))
+
+    def regrouped(self, group: Positions, first: Positions, weight: Floats) -> Rest:
+        """Return the same on other groups of the rows: means of their old groups.
+
+        Parameters
+        ----------
+        group : ndarray of int of shape (n_rows,)
+            The old group of each row.
+        first : ndarray of int
+            First rows of the new groups.
+        weight : ndarray of shape (n_rows,)
+            Rows.
+        """
+        each = np.add.reduceat(weight, first)[:, None]
+        x, low, high = (
+            np.add.reduceat(values[group] * weight[:, None], first, axis=0) / each
+            for values in (self.at.x, self.at.low, self.at.high)
+        )
+        before = None if self.before is None else self.before.regrouped(group, first, weight)
+        return replace(self, at=replace(self.at, x=x, low=low, high=high), before=before)
 
 
 def resumed(game: Tables, rest: Rest) -> State | None:

@@ -20,8 +20,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Positions: TypeAlias = NDArray[np.intp]
 
-# Singular values of S that count, relative to the largest.
-_RANK = 1e-13
+# Singular values of S that count, relative to the largest: smaller ones cost digits and time, and
+# what they leave out is in the bounds, which come from S itself.
+_RANK = 1e-11
 _HALVINGS = 40
 # Gap to begin with, in units of what is at stake.
 _STAKE = 1.0
@@ -86,6 +87,11 @@ class Tables:
     def total(self) -> float:
         """Rows."""
         return float(self.weight.sum())
+
+    @property
+    def pairs(self) -> float:
+        """How many pairs there are, each by what it is worth."""
+        return 2.0 * self.total * (len(self.cost) + len(self.slack))
 
     @property
     def n_open(self) -> int:

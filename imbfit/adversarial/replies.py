@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Best", "best_sets"]
+__all__ = ["Best", "best_sets", "peaks"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
@@ -110,3 +110,14 @@ def best_sets(gain: Floats, weight: Floats, sizes: Floats) -> Best:
     total = sums[rows, whole] + left * gain[rows, partial]
     share = left / (each[partial] if order is None else each[rows, partial])
     return Best(total, order, whole, share, n_blocks)
+
+
+def peaks(height: Floats, above: float, limit: int) -> Positions:
+    """Return so many positions above a height: peaks first, then the highest."""
+    found = np.flatnonzero(height > above)
+    if len(found) <= limit:
+        return found
+    padded = np.concatenate([[-np.inf], height, [-np.inf]])
+    peak = (height >= padded[:-2]) & (height >= padded[2:])
+    first = np.lexsort((-height[found], ~peak[found]))
+    return found[first[:limit]]

@@ -1,0 +1,211 @@
+"""The rounds of a game in which all sets of the sizes in play are solved for, and sizes join."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from imbfit.adversarial.board import Adversary, Board, Predictor
+from imbfit.adversarial.bounds import Answers, Bounds
+from imbfit.adversarial.grouping import Grouping, coarse, grouped
+from imbfit.adversarial.interior import solve_interior
+from imbfit.adversarial.interior_rest import Rest
+from imbfit.adversarial.replies import peaks
+from imbfit.adversarial.requirements import Target
+from imbfit.adversarial.size_marginals import solve_sizes
+
+__all__ = ["Sizes", "play_sizes"]
+
+Floats: TypeAlias = NDArray[np.float64]
+Positions: TypeAlias = NDArray[np.intp]
+
+# By a linear program where blocks times sizes in play are few, to the last digits where they are
+# not many, and by an interior point method up to the last number.
+_FEW, _LARGE, _MOST = 2000, 6000, 100_000
+# So many sizes of a player join in a round; to an interior point method more are no burden.
+_JOIN_PROGRAM, _JOIN = 4, 12
+# A gap for the first interior point, and which share of the gap over all sizes for later ones.
+_FIRST, _FINER = 1e-3, 0.05
+# Sizes that join leave an interior point of such a gap, and of the gap over all sizes, near enough
+# to go on from.
+_START = 1e-2
+# A size of which the players make less use than this share of the tolerance is out of play.
+_IDLE = 0.3
+# Where so many digits are wanted and rows are so many, they begin in so many groups.
+_FINE, _ROWS, _GROUPS = 1e-5, 72, 48
+# Marginals that differ by less are alike, until groups are what the gap comes from: the gap within
+# the sizes in play is so many times what was asked for, and such a share of the gap over all.
+_ALIKE, _FACTOR, _SHARE = 1e-3, 5.0, 0.3
+_LEAST = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Sizes in play.
+
+    Attributes
+    ----------
+    taken, actual : ndarray of int
+        Positions of the predictor's and of the adversary's.
+    rest : Rest or None
+        Where an interior point method can go on.
+    """
+
+    taken: Positions
+    actual: Positions
+    rest: Rest | None = None
+
+    def moved(self, parent: Positions, taken: Positions, actual: Positions) -> Sizes:
+        """Return the same on smaller blocks and more sizes.
+
+        Parameters
+        ----------
+        parent : ndarray of int
+            The block which each new one comes from.
+        taken, actual : ndarray of int
+            New positions of the sizes.
+        """
+        rest = None if self.rest is None else self.rest.split(parent)
+        return Sizes(taken[self.taken], actual[self.actual], rest)
+
+
+class _Interior:
+    """An interior point method that goes on from round to round, on groups of rows.
+
+    Attributes
+    ----------
+    gap : float
+        To solve to.
+    """
+
+    def __init__(self, board: Board, rest: Rest | None, tol: float) -> None:
+        self.tol, self.rest = tol, rest
+        self.gap, self.near, self.alike = max(0.1 * tol, _FIRST), _START, _ALIKE
+        self.whole = grouped(board, np.arange(len(board.psi)))
+        # blocks of a training's coarse games are few, and each for a reason
+        self.fine = tol < _FINE and len(board.psi) > _ROWS
+        self.groups: Grouping = self.whole
+        if self.fine and rest is None:
+            self.groups = coarse(board, _GROUPS)
+
+    def solved(self, taken: Positions, actual: Positions) -> tuple[Adversary, Predictor] | None:
+        found = solve_interior(
+            self.groups.board, taken, actual, tol=self.gap, start=self.rest, near=self.near
+        )
+        if found is None:
+            return None
+        self.rest = found[2]
+        return self.groups.spread(found[0], found[1])
+
+    def go_on(
+        self,
+        played: tuple[Adversary, Predictor],
+        answers: Answers,
+        sizes: tuple[Positions, Positions],
+        *,
+        grown: bool,
+    ) -> bool:
+        """Choose gap and groups of the next round; tell whether it can get further."""
+        gap = answers.upper - answers.lower
+        within = answers.within(*sizes)
+        lossy = not self.groups.whole and within > max(_FACTOR * self.gap, _SHARE * gap)
+        if lossy:
+            self.alike *= 0.1
+        if self.fine:
+            new = self.whole if self.alike < _LEAST else self.groups.alike(*played, self.alike)
+            self.rest = self.groups.carried(new, self.rest)
+            self.groups = new
+        further = grown or lossy or self.gap > 0.1 * self.tol
+        # no finer than what the sizes in play can tell
+        finer = self.gap if grown or lossy else 0.1 * self.gap
+        self.gap = max(0.1 * self.tol, min(_FINER * gap, finer))
+        self.near = min(_START, gap)
+        return further
+
+    def kept(self) -> Rest | None:
+        """Return a point for the rows."""
+        return self.groups.carried(self.whole, self.rest)
+
+
+def play_sizes(
+    board: Board, target: Target, bounds: Bounds, sizes: Sizes, *, tol: float, max_rounds: int
+) -> tuple[Sizes, bool]:
+    """Go on with all sets of the sizes in play.
+
+    Parameters
+    ----------
+    board : Board
+        The game, in the order of the scores.
+    target : Target
+        A mix that meets the requirements.
+    bounds : Bounds
+        They get better.
+    sizes : Sizes
+        To begin with.
+    tol : float
+        Of the gap, relative to max(1, abs(value)).
+    max_rounds : int
+        Rounds, with those before.
+
+    Returns
+    -------
+    Sizes
+        For the next game.
+    bool
+        Whether rounds with single sets would hardly get further.
+    """
+    taken, actual = np.union1d(sizes.taken, target.size), sizes.actual
+    interior, exact, ended = _Interior(board, sizes.rest, tol), False, False
+    while bounds.rounds < max_rounds:
+        cells = len(board.psi) * (len(taken) + len(actual))
+        if cells > _MOST and np.isfinite(bounds.lower):
+            break
+        bounds.rounds += 1
+        by_interior = not exact and cells > _FEW
+        played = interior.solved(taken, actual) if by_interior else None
+        if played is None:
+            solved = solve_sizes(board, taken, actual)
+            if solved is None:
+                break
+            played = solved[1:]
+        answers = bounds.answered(board, played[0], target.mended(board, played[1]))
+        if bounds.met(tol):
+            break
+        near = 0.3 * tol * max(1.0, abs(answers.upper))
+        more, others = _joined(
+            answers, taken, actual, near, _JOIN if by_interior else _JOIN_PROGRAM
+        )
+        grown = len(more) + len(others) > len(taken) + len(actual)
+        if not by_interior:
+            if not grown:
+                break
+        elif not interior.go_on(played, answers, (taken, actual), grown=grown):
+            # an interior point that is as good as rounding allows
+            if cells > _LARGE:
+                ended = True
+                break
+            exact = True
+        taken, actual = more, others
+    # sizes that are not played prove the bound, and spare the next game some rounds
+    if 2 * len(board.psi) * (len(taken) + len(actual)) > _LARGE:
+        # an interior point plays all of them, many next to never
+        taken, actual = _used(bounds, max(1e-9, _IDLE * tol))
+    return Sizes(taken, actual, interior.kept()), ended
+
+
+def _joined(
+    answers: Answers, taken: Positions, actual: Positions, near: float, limit: int
+) -> tuple[Positions, Positions]:
+    level, worth = answers.level, answers.worth
+    more = peaks(level, level[taken].max() + near, limit)
+    others = peaks(-worth, near - worth[actual].min(), limit)
+    return np.union1d(taken, more), np.union1d(actual, others)
+
+
+def _used(bounds: Bounds, least: float) -> tuple[Positions, Positions]:
+    mix = np.bincount(bounds.predictor.size, bounds.predictor.mix)
+    actual = bounds.adversary.played[bounds.adversary.sizes > least]
+    return np.flatnonzero(mix > least), np.sort(actual)
