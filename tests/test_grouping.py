@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from test_interior import _board, _game
@@ -180,3 +182,37 @@ def test_peaks_come_first() -> None:
     np.testing.assert_array_equal(peaks(height, 0.5, 2), [1, 5])
     np.testing.assert_array_equal(peaks(height, 0.5, 3), [1, 5, 2])
     assert not len(peaks(height, 5.0, 2))
+
+
+def test_equal_scores_stay_in_order() -> None:
+    board = _rows(40)
+    same = Board(**{**vars(board), "psi": np.full(40, 0.1), "weight": np.linspace(0.1, 1.3, 40)})
+    groups = grouped(same, np.array([0, 1, 4, 11, 13, 20, 33]))
+    sums = np.add.reduceat(same.weight * same.psi, groups.first) / groups.board.weight
+    # rounding has them fall and rise
+    assert (np.diff(sums) > 0.0).any()
+    assert (np.diff(groups.board.psi) <= 0.0).all()
+
+
+def test_starts_come_nearer_and_rows_get_a_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    game, psi = _game("kappa", 90, 5)
+    calls: list[dict[str, Any]] = []
+    n_groups: list[int] = []
+
+    def watched(board: Board, *sizes: np.ndarray, **how: Any) -> Any:
+        calls.append(how)
+        n_groups.append(len(board.psi))
+        return solve_interior(board, *sizes, **how)
+
+    monkeypatch.setattr(size_rounds, "solve_interior", watched)
+    found = solve_exact(psi, game, tol=1e-7)
+    near = [call["near"] for call in calls]
+    assert near[0] == near[1] == max(near) == 1e-2 or near[1] < near[0] == 1e-2
+    assert min(near) < 1e-4
+    assert n_groups[0] == 48
+    assert max(n_groups) < 90
+    # the next game begins on rows
+    rest = found.memory[1].rest
+    assert rest.at.x.shape[0] == 90
+    again = solve_exact(psi + 1e-6, game, tol=1e-7, start=found)
+    assert again.gap <= 1e-7

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from imbfit.adversarial import interior
 from imbfit.adversarial.board import Board
 from imbfit.adversarial.game import Game, prepare, solve_exact
 from imbfit.adversarial.interior import _followed, _played, solve_interior
@@ -329,3 +331,33 @@ def test_points_on_the_way_are_kept() -> None:
     assert gaps[0] < 1e-7
     assert gaps[-1] == pytest.approx(1.0)
     assert 6 < len(gaps) < 20
+
+
+def test_a_start_is_as_near_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    game, psi = _game("f1", 40, 17)
+    board, every = _board(game, psi), np.arange(41)
+    rest = solve_interior(board, every, every, tol=1e-8)[2]
+    begun: list[float] = []
+
+    def watched(tables: Any, start: Rest) -> State | None:
+        begun.append(start.gap)
+        return resumed(tables, start)
+
+    monkeypatch.setattr(interior, "resumed", watched)
+    for near in (0.3, 1e-2, 1e-5):
+        solve_interior(board, every, every, tol=1e-8, start=rest, near=near)
+    assert (np.array(begun) > [0.3, 1e-2, 1e-5]).all()
+    assert begun[0] == pytest.approx(1.0)
+    assert (np.diff(begun) < 0.0).all()
+
+
+def test_equations_are_solved_twice() -> None:
+    game, psi = _game("kappa", 40, 15, spread=1.0)
+    every = np.arange(41)
+    tables = tables_of(_board(game, psi), every, every)
+    newton = Newton(tables, _followed(tables, centre(tables), 1e-4)[0], 1e-9)
+    rows, sizes = newton.lacks
+    once = newton.worth(*newton._rest(rows, sizes, *newton._solve(rows, sizes)))
+    # the same equations: each product is where it should be
+    newton.step([v * z for v, z in newton.pairs])
+    assert newton.left < 0.1 * once
