@@ -262,6 +262,32 @@ def bent(hits, flagged, _positives, n):
     return hits * flagged**2 / n**3
 
 
+@pytest.mark.parametrize(
+    ("count", "n", "tol", "blocks"),
+    [
+        ("observed", 401, 1e-6, False),
+        ("observed", 401, 1e-4, True),
+        ("observed", 1001, 1e-6, True),
+        ("expected", 400, 1e-4, False),
+        ("expected", 401, 1e-6, True),
+    ],
+)
+def test_when_rows_are_put_into_blocks(count, n, tol, blocks):
+    labels = np.arange(n) % 5 == 0
+    game = game_of("precision", ("recall >= 0.8",), count, labels)
+    assert bool(solver_for(game, tol=tol).bins) is blocks
+
+
+def test_many_rows_to_many_digits():
+    rng = np.random.default_rng(3)
+    labels = rng.random(500) < 0.2
+    psi = 4.0 / 500 * (rng.normal(size=500) + labels)
+    game = game_of("precision", ("recall >= 0.8",), "observed", labels)
+    exact, blocks = solve(psi, game, tol=1e-7), solve(psi, game, tol=1e-4)
+    assert exact.gap <= 1e-7
+    assert blocks.lower <= exact.upper <= blocks.upper + 1e-7
+
+
 def test_all_solvers_agree():
     rng = np.random.default_rng(14)
     labels, psi = rng.random(10) < 0.4, rng.normal(size=10) / 10
