@@ -23,10 +23,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
 
 # By a linear program where blocks times sizes in play are few, to the last digits where they are
-# not many, and by an interior point method up to the last number. For few digits a program is
-# better for longer: its optimum plays few sizes, and games of a training go on from these.
-_FEW, _FEW_COARSE, _LARGE, _MOST = 2000, 3500, 6000, 100_000
-_COARSE = 5e-4
+# not many, and by an interior point method up to the last number.
+_FEW, _LARGE, _MOST = 2000, 6000, 100_000
 # So many sizes of a player join in a round; to an interior point method more are no burden.
 _JOIN_PROGRAM, _JOIN = 4, 12
 # A gap for the first interior point, and which share of the gap over all sizes for later ones.
@@ -161,13 +159,12 @@ def play_sizes(
     """
     taken, actual = np.union1d(sizes.taken, target.size), sizes.actual
     interior, exact, ended = _Interior(board, sizes.rest, tol), False, False
-    few = _FEW if tol < _COARSE else _FEW_COARSE
     while bounds.rounds < max_rounds:
         cells = len(board.psi) * (len(taken) + len(actual))
         if cells > _MOST and np.isfinite(bounds.lower):
             break
         bounds.rounds += 1
-        by_interior = not exact and cells > few
+        by_interior = not exact and cells > _FEW
         played = interior.solved(taken, actual) if by_interior else None
         if played is None:
             solved = solve_sizes(board, taken, actual)
