@@ -107,17 +107,16 @@ CONSTRAINED = [
         **SMALL,
     )
 ]
+#: One ridge and one fold, where a fit takes up to minutes.
+SLOW = {"most_splits": 5, "most_folds": 1, **SMALL}
 EXPECTED = [
     Method(
         f"expected {name}",
         _game(METRICS[name][0], count="expected", threshold="sign", tol=COARSE_GAP, max_iter=60),
-        # a fit takes up to minutes
         (1.0,),
         _used_for(name),
         own_cut=True,
-        most_splits=5,
-        most_folds=1,
-        **SMALL,
+        **SLOW,
     )
     for name in UNCONSTRAINED
 ]
@@ -128,17 +127,21 @@ PEER = [
         (1.0,),
         (name,),
         own_cut=True,
-        most_splits=5,
-        most_folds=1,
-        **SMALL,
+        **SLOW,
     )
     for name, (metric, _) in METRICS.items()
+]
+# with no more to choose from than these have
+PLAIN = [
+    Method(f"plain observed {name}", _game(METRICS[name][0]), (1.0,), _used_for(name), **SLOW)
+    for name in UNCONSTRAINED
 ]
 GROUPS = {
     "main": MAIN,
     "tried": TRIED,
     "constrained": CONSTRAINED,
     "expected": EXPECTED,
+    "plain": PLAIN,
     "peer": PEER,
 }
 

@@ -14,7 +14,8 @@ Groups: ``main`` (logistic regression, its balanced form, the game with the obse
 anchored) on all sets, ``tried`` (the anchor for F2, bins of a cross-fitted score as more columns);
 on those below 12,000 rows ``constrained`` (the constraint in the game),
 ``expected`` (the published game) and ``peer`` (ap-perf, trained in batches), with five splits and
-fewer ridges. The last two take so long that they get one ridge, and their cut from one fold.
+fewer ridges. The last two take so long that they get one ridge, and their cut from one fold;
+``plain`` is the game with the observed count with no more than that.
 """
 
 from __future__ import annotations

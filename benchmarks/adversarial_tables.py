@@ -71,9 +71,11 @@ CONTENDERS = [
     Contender("constraint in the game", _named("observed precision under recall >= .8"), "best"),
     Contender("expected, tuned", _trained_for("expected"), "best"),
     Contender("expected, sign", _trained_for("expected"), "own"),
+    Contender("observed, one ridge and fold", _trained_for("plain observed"), "best"),
     Contender("ap-perf, tuned", lambda metric: (f"ap-perf {metric}",)),
     Contender("ap-perf, sign", lambda metric: (f"ap-perf {metric}",), "own"),
 ]
+PEERS = ("ap-perf, tuned", "ap-perf, sign")
 JUDGED = (
     "observed",
     "anchored",
@@ -164,7 +166,12 @@ def texts_of(records: Sequence[dict[str, Any]], names: Sequence[str]) -> list[st
             f"{metric}: paired difference to {BASE}, with its standard error over splits\n\n"
             f"{_differences(found, names)}"
         )
-        texts.append(f"{metric}: sets won, tied and lost\n\n{_verdicts(found, names)}")
+        texts.append(f"{metric}: sets won, tied and lost\n\n{_verdicts(found, names, BASE)}")
+        texts += [
+            f"{metric}: sets won, tied and lost against {peer}\n\n{_verdicts(found, names, peer)}"
+            for peer in PEERS
+            if peer in found
+        ]
         if metric == FLOORED:
             texts.append(
                 f"recall on test rows, and the share of splits with at least {FLOOR:g}\n\n"
@@ -205,12 +212,12 @@ def _differences(found: Found, names: Sequence[str]) -> str:
     return table(["set", *others], rows)
 
 
-def _verdicts(found: Found, names: Sequence[str]) -> str:
+def _verdicts(found: Found, names: Sequence[str], base: str) -> str:
     rows = []
     for other in found:
-        if other == BASE:
+        if other == base:
             continue
-        every = [difference(found[other][name], found[BASE][name]) for name in names]
+        every = [difference(found[other][name], found[base][name]) for name in names]
         judged = [apart for apart in every if apart is not None]
         if not judged:
             continue

@@ -104,6 +104,22 @@ def test_fits_are_chosen_out_of_fold_and_compared_by_split():
     assert set(outcomes(records, by_name["logistic or observed"], "F1", "a")) == {0, 1, 2}
 
 
+def test_sets_are_won_against_any_base():
+    from benchmarks.adversarial_tables import texts_of
+
+    records = []
+    for split in range(4):
+        for at, method in enumerate(["logistic", "observed F1", "plain observed F1", "ap-perf F1"]):
+            records.append(_record(method, split, 0.9 - 0.1 * at + 0.01 * at * split, 0.6))
+    titles = {text.split("\n")[0]: text for text in texts_of(records, ["a"])}
+    against = titles["F1: sets won, tied and lost against ap-perf, tuned"].split("\n")
+    assert "| observed, one ridge and fold | 1 | 1 | 0 | 0 | 1 | 0 | +0.0850 |" in against
+    assert "| logistic, tuned | 1 | 1 | 0 | 0 | 1 | 0 | +0.2550 |" in against
+    assert not any(row.startswith("| ap-perf, tuned") for row in against)
+    lost = titles["F1: sets won, tied and lost"].split("\n")
+    assert any(row.startswith("| ap-perf, tuned | 1 | 0 | 0 | 1 |") for row in lost)
+
+
 def test_features_are_learnt_from_the_training_rows():
     from benchmarks.adversarial_sets import features
 

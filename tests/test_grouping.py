@@ -207,7 +207,7 @@ def test_starts_come_nearer_and_rows_get_a_point(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(size_rounds, "solve_interior", watched)
     found = solve_exact(psi, game, tol=1e-7)
     near = [call["near"] for call in calls]
-    assert near[0] == near[1] == max(near) == 1e-2 or near[1] < near[0] == 1e-2
+    assert near[0] == np.inf
     assert min(near) < 1e-4
     assert n_groups[0] == 48
     assert max(n_groups) < 90
@@ -216,3 +216,20 @@ def test_starts_come_nearer_and_rows_get_a_point(monkeypatch: pytest.MonkeyPatch
     assert rest.at.x.shape[0] == 90
     again = solve_exact(psi + 1e-6, game, tol=1e-7, start=found)
     assert again.gap <= 1e-7
+
+
+def test_a_program_takes_over_where_no_step_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    game, psi = _game("f1", 24, 5, spread=1.0)
+    for name, to in [("_FEW", 0), ("_ROWS", 6), ("_GROUPS", 6)]:
+        monkeypatch.setattr(size_rounds, name, to)
+    monkeypatch.setattr(rounds, "_ROUNDS", 1)
+    monkeypatch.setattr(size_rounds, "solve_interior", lambda *_, **__: None)
+    found = solve_exact(psi, game, tol=1e-7)
+    assert found.gap <= 1e-7
+    assert found.upper == pytest.approx(solve_lp(psi, game).upper, abs=1e-7)
+    # its answer is for the rows
+    interior = size_rounds._Interior(_board(game, psi), None, 1e-7)
+    assert len(interior.groups.first) == 6
+    assert interior.solved(np.arange(3), np.arange(3)) is None
+    assert interior.groups.whole
+    assert interior.rest is None

@@ -313,7 +313,7 @@ def test_equations_that_rounding_spoils_are_told() -> None:
     for held in (1e-14, 1e-9, 1e-6):
         newton = Newton(tables, end, held)
         newton.step([np.zeros(1)] * 4)
-        left.append(newton.left)
+        left.append(newton.left())
     # what holds marginals where they are is what keeps digits
     assert left[2] < 1e-12
     assert left[2] <= left[1] <= left[0]
@@ -344,11 +344,20 @@ def test_a_start_is_as_near_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         return resumed(tables, start)
 
     monkeypatch.setattr(interior, "resumed", watched)
-    for near in (0.3, 1e-2, 1e-5):
+    asked = [1e-2, 1e-3, 1e-5]
+    for near in asked:
         solve_interior(board, every, every, tol=1e-8, start=rest, near=near)
-    assert (np.array(begun) > [0.3, 1e-2, 1e-5]).all()
-    assert begun[0] == pytest.approx(1.0)
-    assert (np.diff(begun) < 0.0).all()
+    assert (np.array(begun) > asked).all()
+    assert (np.array(begun) < 10.0 * np.array(asked)).all()
+    # never too near a game that may be far
+    solve_interior(board, every, every, tol=1e-8, start=rest)
+    assert begun[3] == begun[0]
+    # a gap is in the payoff's units
+    large = replace(
+        board, psi=1e6 * board.psi, intercept=1e6 * board.intercept, slope=1e6 * board.slope
+    )
+    solve_interior(large, every, every, tol=1e-2, start=rest, near=1e6 * asked[2])
+    assert begun[4] == begun[2]
 
 
 def test_equations_are_solved_twice() -> None:
@@ -360,4 +369,4 @@ def test_equations_are_solved_twice() -> None:
     once = newton.worth(*newton._rest(rows, sizes, *newton._solve(rows, sizes)))
     # the same equations: each product is where it should be
     newton.step([v * z for v, z in newton.pairs])
-    assert newton.left < 0.1 * once
+    assert newton.left() < 0.1 * once

@@ -19,7 +19,6 @@ from imbfit.adversarial.interior_rest import Rest
 __all__ = ["Grouping", "coarse", "grouped"]
 
 Floats: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
 Positions: TypeAlias = NDArray[np.intp]
 
 

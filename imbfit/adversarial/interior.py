@@ -55,7 +55,7 @@ def solve_interior(
     *,
     tol: float,
     start: Rest | None = None,
-    near: float = _REST,
+    near: float = np.inf,
 ) -> tuple[Adversary, Predictor, Rest] | None:
     """Solve the game restricted to some sizes.
 
@@ -69,9 +69,9 @@ def solve_interior(
         Of the gap.
     start : Rest, default=None
         Of a game that is not too different.
-    near : float, default=0.01
-        Begin at the last point with a larger gap, in units of what is at stake: the closer the
-        games, the smaller it may be.
+    near : float, default=inf
+        Of the gap, as `tol`: begin at the last point with a larger one. The closer the games are
+        the smaller it may be, and by default they may be far from each other.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def solve_interior(
         In place of these, where not even the first equations can be solved.
     """
     game = tables_of(board, taken, actual)
-    begin = None if start is None else resumed(game, start.back(near))
+    begin = None if start is None else resumed(game, start.back(min(_REST, near / game.unit)))
     if begin is not None:
         found = _followed(game, begin, tol / game.unit)
         if found is not None and found[2]:
@@ -123,7 +123,7 @@ def _next(game: Tables, at: State, tol: float, held: float) -> tuple[State | Non
     worth = [1.0, 1.0, 2.0 * game.total, 2.0 * game.total]
     nowhere = [np.zeros(1)] * len(worth)
     straight = newton.step(nowhere)
-    while not newton.left <= max(gap, tol) and held < _MOST_HELD:
+    while not newton.left() <= max(gap, tol) and held < _MOST_HELD:
         held *= _TIGHTER
         newton = Newton(game, at, held)
         straight = newton.step(nowhere)

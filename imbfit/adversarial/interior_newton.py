@@ -30,12 +30,10 @@ class Newton:
     ----------
     lacks : tuple of ndarray
         What the conditions without products lack: of marginals, and of all else.
-    left : float
-        What the last step leaves of its equations, by what it is worth.
     """
 
     def __init__(self, game: Tables, at: State, held: float) -> None:
-        self.game, self.at, self.left = game, at, 0.0
+        self.game, self.at = game, at
         self.pairs = at.pairs(game)
         (x, low), (room, high), (edge, by), (due, left) = self.pairs
         self.by_low, self.by_high = low / x, high / room
@@ -173,6 +171,10 @@ class Newton:
         n_sizes = len(game.cost)
         return marginals + float(np.abs(others[:n_sizes]) @ size + np.abs(others[n_sizes:]).sum())
 
+    def left(self) -> float:
+        """Return what the last step leaves of its equations, by what it is worth."""
+        return self.worth(*self._rest(*self.last))
+
     def step(self, goals: list[Floats]) -> State:
         """Return the step after which, but for curvature, each pair's product is its goal."""
         game, weight = self.game, self.game.weight
@@ -188,7 +190,7 @@ class Newton:
         # once more, against rounding
         more, moved = self._solve(*self._rest(rows, sizes, x, move))
         x, move = x + more, move + moved
-        self.left = self.worth(*self._rest(rows, sizes, x, move))
+        self.last = rows, sizes, x, move
         size = move[: len(game.cost)]
         return State(
             x,

@@ -29,9 +29,6 @@ _FEW, _LARGE, _MOST = 2000, 6000, 100_000
 _JOIN_PROGRAM, _JOIN = 4, 12
 # A gap for the first interior point, and which share of the gap over all sizes for later ones.
 _FIRST, _FINER = 1e-3, 0.05
-# Sizes that join leave an interior point of such a gap, and of the gap over all sizes, near enough
-# to go on from.
-_START = 1e-2
 # A size of which the players make less use than this share of the tolerance is out of play.
 _IDLE = 0.3
 # Where so many digits are wanted and rows are so many, they begin in so many groups.
@@ -83,7 +80,7 @@ class _Interior:
 
     def __init__(self, board: Board, rest: Rest | None, tol: float) -> None:
         self.tol, self.rest = tol, rest
-        self.gap, self.near, self.alike = max(0.1 * tol, _FIRST), _START, _ALIKE
+        self.gap, self.near, self.alike = max(0.1 * tol, _FIRST), np.inf, _ALIKE
         self.whole = grouped(board, np.arange(len(board.psi)))
         # blocks of a training's coarse games are few, and each for a reason
         self.fine = tol < _FINE and len(board.psi) > _ROWS
@@ -96,6 +93,8 @@ class _Interior:
             self.groups.board, taken, actual, tol=self.gap, start=self.rest, near=self.near
         )
         if found is None:
+            # a program solves it, for the rows
+            self.groups, self.rest = self.whole, None
             return None
         self.rest = found[2]
         return self.groups.spread(found[0], found[1])
@@ -122,7 +121,8 @@ class _Interior:
         # no finer than what the sizes in play can tell
         finer = self.gap if grown or lossy else 0.1 * self.gap
         self.gap = max(0.1 * self.tol, min(_FINER * gap, finer))
-        self.near = min(_START, gap)
+        # sizes that join leave a point of such a gap near enough
+        self.near = gap
         return further
 
     def kept(self) -> Rest | None:
