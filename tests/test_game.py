@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from oracles import full_game, marginal_game
 
+from imbfit.adversarial import binning
 from imbfit.adversarial.binning import solve_binned
 from imbfit.adversarial.game import Game, prepare, solve_exact
 from imbfit.adversarial.observed import observed_game, solve_observed
 from imbfit.adversarial.payoff import payoff_of, requirement_of
+from imbfit.adversarial.rounds import play
 from imbfit.adversarial.solving import SOLVERS, solve, solver_for
 from imbfit.exceptions import InfeasibleConstraints, UnsupportedMetric
 from imbfit.metrics import ap, pp, sqrt, tp
@@ -241,6 +243,26 @@ def test_blocks_of_many_rows():
         found = solve_binned(5 * z / 20_000, game_of("f1", requirements, count, labels), tol=1e-3)
         assert 0.0 <= found.gap <= 1e-3
         assert found.q.shape == z.shape
+
+
+@pytest.mark.parametrize(
+    ("count", "requirements"), [("expected", ()), ("observed", ("recall >= 0.8",))]
+)
+def test_no_game_on_blocks_is_played_twice(monkeypatch, count, requirements):
+    played = []
+
+    def noted(board, target, **options):
+        played.append((board.psi.tobytes(), board.taken.tobytes()))
+        return play(board, target, **options)
+
+    monkeypatch.setattr(binning, "play", noted)
+    rng = np.random.default_rng(14)
+    labels = rng.random(60) < 0.2
+    psi = rng.normal(size=60) * 4 / 60
+    # so many blocks leave a larger gap, however long one goes on
+    found = solve_binned(psi, game_of("kappa", requirements, count, labels), bins=4, tol=1e-6)
+    assert found.gap > 1e-6
+    assert 1 < len(played) == len(set(played))
 
 
 def test_auto_takes_the_closed_form_where_there_is_one():

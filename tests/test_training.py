@@ -13,11 +13,11 @@ from imbfit.adversarial.directions import Directions, column_spreads, directions
 from imbfit.adversarial.fitting import fit_rows
 from imbfit.adversarial.full_batch import FullBatch
 from imbfit.adversarial.minibatches import even_batches
-from imbfit.adversarial.payoff import payoff_of
+from imbfit.adversarial.payoff import payoff_of, requirement_of
 from imbfit.adversarial.players import Players, Rows
 from imbfit.adversarial.tangents import Tangents, best_mixture, best_mixture_of_rows
 from imbfit.adversarial.training import train
-from imbfit.metrics import accuracy, cost, f1, f2, kappa, mcc, precision
+from imbfit.metrics import accuracy, cost, f1, f2, kappa, mcc, precision, recall
 
 
 def silent(line):
@@ -38,6 +38,33 @@ def loss_on(X, positive, metric=f1, *, weight=None, level=False, anchor=None, be
     directions = directions_for(X, level=level, anchor=anchor)
     scale = players.payoff.range(rows.positives, rows.total)
     return FullBatch(directions, positive.astype(float), weight, players.on(rows), scale)
+
+
+@pytest.mark.parametrize("count", ["expected", "observed"])
+def test_a_game_goes_on_from_the_nearest_and_from_none_that_is_far(count):
+    X, positive = table(3, rows=30)
+    limits = (requirement_of(recall >= 0.8),) if count == "observed" else ()
+    players = Players(payoff_of(f1, greater_is_better=True), limits, count, "auto", 1e-6)
+    games = players.on(Rows(X, positive, None))
+    solve, starts, found = games.ready, [], []
+
+    def noted(psi, start=None):
+        starts.append(next((i for i, other in enumerate(found) if other is start), None))
+        found.append(solve(psi, start))
+        return found[-1]
+
+    games.ready = noted
+    psi = X[:, 0] / 30
+    for scores in (psi, 1.1 * psi, X[:, 1] / 30, 1.09 * psi, -psi, np.zeros(30), np.zeros(30)):
+        bounds = games(scores)
+        fresh = players.on(Rows(X, positive, None))(scores)
+        assert bounds[:2] == pytest.approx(fresh[:2], abs=3e-6)
+    assert starts == [None, 0, None, 1, None, None, 5]
+    # ten games later the first ones are forgotten
+    for _ in range(10):
+        games(X[:, 1] / 30)
+    games(psi)
+    assert starts[-1] is None
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -25,6 +25,9 @@ __all__ = ["solve_binned"]
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
 
+# Of a game on blocks; one that needs more goes on with the next refinement.
+_ROUNDS = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
@@ -110,7 +113,7 @@ def solve_binned(
         )
         ready = prepare(blocks, mesh.sizes, positives)
         _, board = ready.board(mean)
-        bounds = play(board, ready.target, tol=0.1 * tol, memory=mesh.memory, max_rounds=20)
+        bounds = play(board, ready.target, tol=0.1 * tol, memory=mesh.memory, max_rounds=_ROUNDS)
         mesh = Mesh(edges, mesh.sizes, bounds.memory)
         rounds += bounds.rounds
         rows = RowBounds(game, board, score, weight, edges, positives, total)
@@ -124,7 +127,12 @@ def solve_binned(
             break
         wanted = np.concatenate([taken, actual])
         free = game.count == "expected"
-        mesh = _refined(mesh, score, weight, loss=loss, sizes=wanted, bins=bins, free=free)
+        finer = _refined(mesh, score, weight, loss=loss, sizes=wanted, bins=bins, free=free)
+        same = len(finer.edges) == len(mesh.edges) and len(finer.sizes) == len(mesh.sizes)
+        if same and bounds.rounds < _ROUNDS:
+            # it was played to its end
+            break
+        mesh = finer
     answer = np.empty_like(q)
     answer[order] = q
     return Solution(upper, answer, found[0], found[1], min(lower, upper), upper, rounds, mesh)

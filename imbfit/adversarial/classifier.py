@@ -37,9 +37,9 @@ __all__ = ["AdversarialMetricClassifier"]
 class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     r"""Linear classifier trained straight for a metric, under metric constraints.
 
-    A predictor is set against an adversary that chooses the labels, as long as they keep the
-    data's statistics; the scores are their multipliers. Whatever the metric, training is a convex
-    problem, and it is solved with a certificate.
+    A predictor is set against an adversary that chooses the labels, as long as their sums over
+    each feature are those of the data; the coefficients are the multipliers of these sums. Whatever
+    the metric, training is a convex problem, and it is solved with a certificate.
 
     .. math::
 
@@ -47,9 +47,10 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         \psi_i = \frac{\rho\, x_i^T w}{n}, \qquad
         J(\psi) = \min_q \max_p \; E[\text{metric}] - \psi^T q + \psi^T y
 
-    with n rows (their summed weights) and :math:`\rho` the distance of the metric's best and worst
-    value at the observed number of positives, so that neither the number of rows nor the unit of
-    the metric changes what C means.
+    with n rows and :math:`\rho` the distance of the metric's best and worst value at the observed
+    number of positives, so that neither the number of rows nor the unit of the metric changes what
+    C means. With weights all sums are weighted, and n is theirs. A metric that is better when it is
+    small enters with its sign turned.
 
     Parameters
     ----------
@@ -115,8 +116,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         Minus the cut, so that a row is predicted ``classes_[1]`` where `decision_function` is
         above 0.
     game_value_ : float
-        J at the coefficients, in units of the metric: what the predictor secures on average
-        against every adversary that keeps the data's statistics. Nothing about new rows.
+        J at the coefficients, in units and direction of the metric: what the predictor secures on
+        average against every adversary that keeps to the data's sums. Nothing about new rows.
     duality_gap_ : float
         Relative gap between the objective and a bound that no coefficients beat; infinite after
         minibatches of a game without closed form, and after `partial_fit`.
@@ -130,10 +131,10 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         How the cut was chosen, on scores ``X @ coef_`` with positive rows high, in the alignment
         that follows. None for "sign".
     alignment_ : {"raw", "levelled", "scaled"}
-        How the scores of different folds were made comparable for ``threshold="tuned"``: as they
-        are, less the score above which each model has as many of its training rows as there are
-        positives, or that over its distance from their median. The one whose best cut has the best
-        metric is taken.
+        How the scores of different folds were made comparable for ``threshold="tuned"``: left as
+        they are; less their model's level, the score above which it has as many of its training
+        rows as there are positives; or this difference over that of the level and the median score.
+        The one whose best cut has the best metric is taken.
     classes_ : ndarray of shape (2,)
         The labels.
     n_features_in_ : int
@@ -147,10 +148,11 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    There is no `predict_proba`: the scores are multipliers and no log-odds. Calibrate them with
+    There is no `predict_proba`: the scores are no log-odds. Calibrate them with
     scikit-learn's CalibratedClassifierCV where probabilities are needed.
 
-    With the observed count and without constraints a game takes one sort [1]_.
+    The game with the expected count is that of [1]_. With the observed count and without
+    constraints a game takes one sort.
 
     References
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -24,6 +25,9 @@ Bools: TypeAlias = NDArray[np.bool_]
 _COARSE = 1e-2
 # On blocks of rows a smaller gap takes too long to train with.
 _BLOCKS_GAP = {"observed": 1e-4, "expected": 2e-3}
+# A game goes on from the nearest of so many before it, unless its scores differ by more than this
+# share of their spread: training leaps, and the sizes and blocks of a game far away are a burden.
+_REMEMBERED, _NEAR = 10, 0.2
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class _Closed:
 
 
 class _InRounds:
-    """A solver that goes on from its last solution."""
+    """A solver that goes on from solutions for scores nearby."""
 
     exact = False
 
@@ -125,16 +129,26 @@ class _InRounds:
         weight = np.ones(len(game.labels)) if game.multiplicity is None else game.multiplicity
         self.positives = float(weight[game.labels].sum())
         self.ready: Solver = solver_for(game, solver=solver, tol=self.gap * scale)
-        self.last: Solution | None = None
+        self.solved: deque[tuple[Floats, Solution]] = deque(maxlen=_REMEMBERED)
 
     def __call__(self, psi: Floats) -> tuple[float, float, Floats]:
         level = 0.0
         if self.game.count == "observed":
             # changes nothing but the value, whose size the solver's tolerance is relative to
             level = float(np.median(psi))
-        self.last = self.ready(psi - level, self.last)
+        psi = psi - level
+        found = self.ready(psi, self._nearby(psi))
+        self.solved.append((psi, found))
         paid = level * self.positives
-        return self.last.lower - paid, self.last.upper - paid, self.last.q
+        return found.lower - paid, found.upper - paid, found.q
+
+    def _nearby(self, psi: Floats) -> Solution | None:
+        if not self.solved:
+            return None
+        apart = [float(np.linalg.norm(psi - other)) for other, _ in self.solved]
+        nearest = int(np.argmin(apart))
+        far = _NEAR * float(np.linalg.norm(psi - psi.mean()))
+        return self.solved[nearest][1] if apart[nearest] <= far else None
 
     def sharpen(self, gap: float) -> bool:
         wanted = max(gap, self.finest)
@@ -142,7 +156,7 @@ class _InRounds:
             self.gap = wanted
             self.ready = solver_for(self.game, solver=self.solver, tol=wanted * self.scale)
             # what blocks grew into for a coarse gap is no good beginning
-            self.last = None
+            self.solved.clear()
         return gap >= self.finest
 
 

@@ -32,12 +32,12 @@ _KEPT_GAMES = 256
 
 
 class MetricLoss(torch.nn.Module):
-    r"""Loss that trains a network straight for a metric, by an exactly solved game.
+    r"""Loss that trains a network straight for a metric, by a solved game.
 
-    On each batch a predictor is set against an adversary that chooses the labels; the logits are
-    what it costs the adversary to move them. With n rows (their summed weights) and
-    :math:`\rho` the distance of the metric's best and worst value at the batch's number of
-    positives, the loss of logits z and labels y is
+    On each batch a predictor is set against an adversary that chooses the labels, and is paid the
+    logits of the rows that it labels positive. With n rows and :math:`\rho` the distance of the
+    metric's best and worst value at the batch's number of positives, the loss of logits z and
+    labels y is
 
     .. math::
 
@@ -46,7 +46,8 @@ class MetricLoss(torch.nn.Module):
         V(\psi) = \min_q \max_p \; E[\text{metric}] - \psi^T q, \qquad
         \frac{\partial L}{\partial z_i} = \frac{q_i - y_i}{n}
 
-    where q is the adversary's answer. It is convex in z, and scaled as the loss of
+    where q is the adversary's answer; with weights all sums are weighted, n is their sum, and a
+    derivative has its row's weight as a factor. It is convex in z, and scaled as the loss of
     :class:`imbfit.AdversarialMetricClassifier`: neither the number of rows nor the metric's unit
     changes what a learning rate means, and the gradient is the mean one of log loss with q in the
     place of the predicted probabilities.
@@ -61,13 +62,15 @@ class MetricLoss(torch.nn.Module):
         What must hold, such as ``["recall >= 0.8"]``: in each batch, on average over the
         predictor's mixed strategy against the observed labels.
     count : {"observed", "expected"}, default="observed"
-        How many positives the adversary's labels have: exactly as many as the batch, which without
-        constraints takes one sort, or any number, which is the published game.
+        How many positives the adversary's labels have: exactly as many as the batch (without
+        constraints this takes one sort), or any number, as in the published game.
     solver : {"auto", "closed", "exact", "lp", "admm"}, default="auto"
         Of the game: the closed form where there is one and else the exact solver; "lp" and "admm"
         are the published ones, for small batches.
     tol : float, default=1e-6
-        Gap of a game, relative to :math:`\rho`, where it is not solved in closed form.
+        Gap of a game, relative to :math:`\rho`, where it is not solved in closed form. Games of
+        more than 400 rows are then solved on blocks of rows, to a gap of 1e-4, or of 2e-3 with the
+        expected count, at best.
 
     Raises
     ------
@@ -88,13 +91,14 @@ class MetricLoss(torch.nn.Module):
     the observed count adding a constant to all logits changes nothing, so the bias of a last layer
     gets the gradient 0 (to rounding) and the sign of a logit means nothing; the cut takes its
     place. With the expected count the bias is trained, and the sign of a logit is the published
-    rule, though a tuned cut is often far better. Logits are no log-odds.
+    rule, though a tuned cut may be better. Logits are no log-odds.
 
     **Batches.** Any size works, but a batch has its own metric: with few positives in each the mean
     of the batches' metrics is another goal than the metric of all rows, so take large batches, or
     all rows. In a batch without positives, or with positives only, the observed count leaves the
-    adversary no choice. The gradient is 0 there, and the loss minus the metric's best value on such
-    labels, divided by :math:`\rho` where that is not 0. The expected count has its usual gradient.
+    adversary no choice. The gradient is 0 there, and the loss is the negative of the metric's best
+    value on such labels, divided by :math:`\rho` where that is not 0. The expected count has its
+    usual gradient.
 
     **Rivals.** Log loss with a tuned cut is a strong one, so compare the two on held-out rows.
     Losses may be weighted and added, such as this one and log loss.
