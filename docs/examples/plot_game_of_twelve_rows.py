@@ -8,8 +8,8 @@ What do the two play?
 
 # %%
 # The predictor flags rows, and may mix several such sets. The adversary may mix labels with four
-# positives each, and pays the scores of the rows that it labels positive. Only its probability `q`
-# for each row counts, and how many of the highest scores the predictor takes.
+# positives each, and is paid the scores of the rows that it labels positive. Only its probability
+# `q` for each row counts, and how many of the highest scores the predictor takes.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -89,7 +89,7 @@ print(f"the best line of all on the rows of the figure: F1 {found[best].objectiv
 
 # %%
 # Positives of the second kind turn both lines towards them, although they are out of reach.
-# Training for F1 gives way less, and finds more. It gains nothing where there is one kind only, for
-# which a line is a good model, nor where there are as many of the second kind as of the first. And
-# neither line is near the best one: training for F1 is convex, as log loss is, and the search for
-# that line is not.
+# Training for F1 gives way less, and finds more. It loses a little where there is one kind only,
+# for which a line is a good model, and gains nothing where there are as many of the second kind as
+# of the first. And neither line is near the best one: training for F1 is convex, as log loss is,
+# and the search for that line is not.
