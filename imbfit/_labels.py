@@ -156,6 +156,26 @@ def _labels(y: Any, name: str) -> np.ndarray:
     return array
 
 
+def check_comparable(y: Any, name: str) -> None:
+    """Raise if labels that are Python objects are missing somewhere, or of types without an order.
+
+    Other faults of `y` are left to whoever reads it next.
+    """
+    array = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if not isinstance(array, np.ndarray):
+        try:
+            array = np.asarray(array)
+        except ValueError:  # rows of different lengths
+            return
+    if array.dtype != object or array.ndim == 0 or array.size != len(array):
+        return
+    array = array.ravel()
+    missing = np.fromiter(map(is_missing, array), bool, len(array))
+    if missing.any():
+        raise ValueError(f"{name} has no label in {first_rows(missing)}; drop these rows")
+    distinct(array, name)
+
+
 def is_missing(label: Any) -> bool:
     """Whether a label is None, NaN, NaT or NA."""
     if label is None:

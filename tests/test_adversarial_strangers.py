@@ -707,3 +707,90 @@ def test_the_loss_of_batches_of_one_class_and_of_bad_batches():
         MetricLoss()(logits[:0], labels[:0])
     half = MetricLoss()(logits.half(), labels)
     assert half.dtype == torch.float16
+
+
+# offsets leave no certificate, and few passes end early: neither is the point
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("offset", [[3e4, 0, 0], [1e5, 1e5, 1e5], [1e11, 0, 0], [1e13, 0, 0]])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_cut_does_on_the_rows_what_the_search_says(offset, kind):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(150, 3))
+        signal = rows @ [1, 0.5, -0.7] + rng.normal(size=150)
+        y = (signal > np.quantile(signal, 0.8)).astype(int)
+        far = (rows + offset).astype(kind)
+        model = AdversarialMetricClassifier("f1", threshold="train").fit(far, y)
+        model.set_params(metric="recall", constraints="pp <= 20").set_cut(far, y)
+        flagged = model.predict(far)
+        assert flagged.sum() <= 20
+        assert recall_score(y, flagged) == model.threshold_search_.objective_value
+
+
+def test_rows_of_lower_precision_are_scored_as_those_of_higher():
+    far = (X + np.array([3e4, 0, 0])).astype(np.float32)
+    low = AdversarialMetricClassifier("f1", threshold="train").fit(far, Y)
+    high = AdversarialMetricClassifier("f1", threshold="train").fit(far.astype(float), Y)
+    np.testing.assert_array_equal(low.coef_, high.coef_)
+    np.testing.assert_array_equal(low.predict(far), high.predict(far.astype(float)))
+
+
+@pytest.mark.parametrize("init", ["zeros", "logistic"])
+def test_a_bound_above_the_objective_is_none(init):
+    model = AdversarialMetricClassifier("f1", threshold="train", init=init)
+    with pytest.warns(ConvergenceWarning, match="without a certificate.*StandardScaler"):
+        model.fit(X * [1e8, 1, 1e-8], Y)
+    end = model.history_[-1]
+    assert end.bound > end.objective
+    assert not model.converged_
+    assert model.duality_gap_ == np.inf
+
+
+def test_another_positive_label_needs_another_fit():
+    model = AdversarialMetricClassifier("f1", threshold="train").fit(X, Y)
+    model.set_params(pos_label=0)
+    for again in (model.set_cut, model.partial_fit):
+        with pytest.raises(ValueError, match="trained with 1 as the positive label; set it back"):
+            again(X, Y)
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+    model.set_params(pos_label=1).set_cut(X, Y)
+    assert f1_score(1 - Y, model.set_params(pos_label=0).fit(X, Y).predict(X) == 0) > 0.8
+
+
+def smoothed(tp, pp, _ap, _n):
+    return tp / (pp + 3)
+
+
+@pytest.mark.parametrize("threshold", ["train", "tuned"])
+def test_a_model_with_a_function_as_metric_can_be_stored(threshold):
+    model = AdversarialMetricClassifier(smoothed, greater_is_better=True, threshold=threshold)
+    again = pickle.loads(pickle.dumps(model.fit(X, Y)))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.threshold_search_.objective.__name__ == "smoothed"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [3, "state"])
+def test_workers_do_not_change_the_minibatches(seed):
+    cuts = [
+        AdversarialMetricClassifier(
+            batch_size=50,
+            max_iter=5,
+            n_jobs=jobs,
+            random_state=np.random.RandomState(3) if seed == "state" else seed,
+        ).fit(X, Y)
+        for jobs in (None, 2)
+    ]
+    assert cuts[0].intercept_ == cuts[1].intercept_
+
+
+def test_labels_that_are_missing_or_do_not_compare():
+    model = AdversarialMetricClassifier(threshold="train")
+    with pytest.raises(ValueError, match=r"y has no label in 1 row \(position 2\)"):
+        model.fit(X[:4], np.array(["a", "b", None, "a"], object))
+    with pytest.raises(ValueError, match="y mixes labels of types"):
+        model.fit(X[:4], np.array(["a", "b", 3, "a"], object))
+    with pytest.raises(ValueError, match="y has no label in 2 rows"):
+        model.fit(X[:4], pd.array([True, None, False, None], dtype="boolean"))
+    with pytest.raises(ValueError, match=r"`capacity.*`pp <= 10`"):
+        AdversarialMetricClassifier(constraints="capacity(10)").fit(X, Y)

@@ -293,6 +293,28 @@ def test_a_start_that_leads_nowhere_is_left_for_a_fresh_one() -> None:
     np.testing.assert_array_equal(begun[0].marginals, fresh[0].marginals)
 
 
+def test_a_gap_that_grows_from_a_start_is_not_followed_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways = []
+
+    def grows(_game: Any, at: State, _tol: float, held: float) -> tuple[State, bool, float]:
+        ways[-1] += 1
+        return replace(at, low=1.1 * at.low), False, held
+
+    def noted(*args: Any, **options: Any) -> Any:
+        ways.append(0)
+        return _followed(*args, **options)
+
+    game, psi = _game("f1", 30, 17)
+    board, every = _board(game, psi), np.arange(0, 31, 3)
+    rest = solve_interior(board, every, every, tol=1e-3)[2]
+    monkeypatch.setattr(interior, "_next", grows)
+    monkeypatch.setattr(interior, "_followed", noted)
+    solve_interior(board, every, every, tol=1e-6, start=rest)
+    assert ways == [interior._PATIENCE, interior._STEPS]
+
+
 def test_requirements_have_units_of_their_own() -> None:
     game, psi = _game("f1", 30, 14, floor="recall >= 0.8")
     board = _board(game, psi)

@@ -14,7 +14,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from imbfit._frames import align
-from imbfit._labels import first_rows, positive_label, row_weights
+from imbfit._labels import check_comparable, first_rows, positive_label, row_weights
 from imbfit.adversarial.directions import rounding_of, score_rows
 from imbfit.adversarial.fitting import Fitted, open_stream, stream_rows
 from imbfit.adversarial.folds import rows_of_folds, split_rows
@@ -27,7 +27,13 @@ from imbfit.adversarial.level import (
     merged,
 )
 from imbfit.adversarial.players import Rows
-from imbfit.adversarial.recipe import check_scale, players_of, trained, trained_and_scored
+from imbfit.adversarial.recipe import (
+    batch_seed,
+    check_scale,
+    players_of,
+    trained,
+    trained_and_scored,
+)
 from imbfit.adversarial.settings import Settings, read_settings
 from imbfit.threshold.search import ThresholdSearch
 
@@ -71,8 +77,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     C : float, default=1.0
         Inverse strength of the ridge, as in LogisticRegression.
     fit_intercept : bool, default=True
-        Whether the scores of ``count="expected"`` have a free level in training. With the observed
-        count the level means nothing there.
+        Whether the scores of ``count="expected"`` have a level of their own in training, with a
+        ten-thousandth of the ridge. With the observed count the level means nothing there.
     threshold : {"tuned", "train", "sign"}, default="tuned"
         Where the cut comes from. "tuned" chooses it for the metric and the constraints on
         out-of-fold scores, by :func:`imbfit.search_thresholds`; "train" on the scores of the
@@ -89,7 +95,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         Where training starts.
     anchor : {"logistic"}, default=None
         With "logistic" the ridge pulls towards the direction of a logistic fit with C=1, in place
-        of towards zero; a small C then keeps close to it.
+        of towards zero; a small C then keeps close to it. Along that direction it is a
+        ten-thousandth of the ridge.
     max_iter : int, default=500
         Steps, or passes over the rows with minibatches.
     tol : float, default=1e-4
@@ -120,7 +127,8 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         average against every adversary that keeps to the data's sums. Nothing about new rows.
     duality_gap_ : float
         Relative gap between the objective and a bound that no coefficients beat; infinite after
-        minibatches of a game without closed form, and after `partial_fit`.
+        minibatches of a game without closed form, after `partial_fit`, and where columns of very
+        different scale leave the bound no digits.
     n_iter_ : int
         Steps or passes.
     converged_ : bool
@@ -221,6 +229,9 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     threshold_search_: ThresholdSearch | None
     _sign: float
+    _positive: Any
+    _slopes: np.ndarray
+    _level: float
 
     # ----------------------------------------------------------------------------------------
     # Fitting
@@ -254,15 +265,16 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If `max_iter` came before `tol`, or if games of more than 400 rows, which are solved on
-            blocks of rows where there is no closed form, leave a gap above `tol`.
+            If `max_iter` came before `tol`, if games of more than 400 rows, which are solved on
+            blocks of rows where there is no closed form, leave a gap above `tol`, or if columns of
+            very different scale leave nothing to certify.
         """
         settings = read_settings(self)
         rows = self._read_rows(X, y, sample_weight)
         self.__dict__.pop("_stream", None)
         start = self._start(rows.X.shape[1])
         scored = self._out_of_fold(rows, settings) if self.threshold == "tuned" else None
-        fitted = trained(self, rows.counted(), settings, start=start)
+        fitted = trained(self, rows.counted(), settings, start=start, seed=batch_seed(self))
         self._store(fitted)
         if self.threshold == "sign":
             self.threshold_search_, self.alignment_ = None, "raw"
@@ -362,13 +374,14 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
     ) -> Rows:
         for name, given in (("y", y), ("sample_weight", sample_weight)):
             align(given, X, name)
+        check_comparable(y, "y")
         X, labels = validate_data(
             self,
             X,
             y,
             reset=first,
             accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
+            dtype=np.float64,
             accept_large_sparse=True,
         )
         weight = row_weights(sample_weight, len(labels))
@@ -408,8 +421,14 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
                 f"y has one class only{where}, {found.tolist()}; a classifier needs rows of two "
                 "classes. The first rows of a stream may have one if classes= names both labels"
             )
-        self.classes_ = found
-        self._positive = positive_label(found, self.pos_label)
+        positive = positive_label(found, self.pos_label)
+        if not first and positive != self._positive:
+            was = self.classes_.tolist()[int(self._sign > 0.0)]
+            raise ValueError(
+                f"pos_label={self.pos_label!r}, but the scores were trained with {was!r} as "
+                "the positive label; set it back, or call fit"
+            )
+        self.classes_, self._positive = found, positive
 
     def _has_level(self) -> bool:
         return self.count == "expected" and bool(self.fit_intercept)
@@ -439,8 +458,11 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
                         f"the training rows of fold {fold} whose sample_weight is above 0 hold one "
                         "class only; use fewer folds, or threshold='train'"
                     )
+        # drawn here, since workers have copies of a RandomState
+        seeds = [batch_seed(self) for _ in splits]
         parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(trained_and_scored)(self, rows, settings, train, test) for train, test in splits
+            delayed(trained_and_scored)(self, rows, settings, train, test, seed=seed)
+            for (train, test), seed in zip(splits, seeds, strict=True)
         )
         return parts, rows_of_folds(rows, np.concatenate([test for _, test in splits]))
 
@@ -454,10 +476,10 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _choose_cut(self, score: np.ndarray, rows: Rows, settings: Settings) -> None:
-        score = merged(score, rounding_of(rows.X, self._slopes))
-        found = self._search(rows, settings)(score)
+        one = merged(score, rounding_of(rows.X, self._slopes))
+        found = self._search(rows, settings)(one)
         self.threshold_search_, self.alignment_ = found, "raw"
-        self._set_cut(finite_cut(found, score))
+        self._set_cut(finite_cut(found, score, one))
 
     def _align_cut(
         self,
@@ -513,7 +535,7 @@ class AdversarialMetricClassifier(ClassifierMixin, BaseEstimator):
             X,
             reset=False,
             accept_sparse=("csr", "csc"),
-            dtype=(np.float64, np.float32),
+            dtype=np.float64,
             accept_large_sparse=True,
         )
         with np.errstate(over="ignore", invalid="ignore"):

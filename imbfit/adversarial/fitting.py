@@ -112,7 +112,8 @@ def fit_rows(
     )
     slopes, level = directions.parts(trained.coef)
     value = _game_value(loss, trained.coef, players)
-    left_open = _left_open(loss, trained) if trained.settled else None
+    blunt = trained.settled and trained.history[-1].sound
+    left_open = _left_open(loss, trained) if blunt else None
     return Fitted(
         slopes, level, value, trained.history, trained.iterations, trained.converged, left_open
     )

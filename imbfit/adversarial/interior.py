@@ -30,6 +30,9 @@ Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
 
 _STEPS = 60
+# From another game's point so many steps in a row may leave the gap above its least; where they do,
+# the way from the centre is shorter.
+_PATIENCE = 5
 # Of the way to the boundary; a step shorter than the last gets nowhere.
 _SHORT, _TINY = 0.995, 1e-6
 # Gondzio's correctors: so many, towards products within this factor of their aim at a step longer
@@ -86,7 +89,7 @@ def solve_interior(
     game = tables_of(board, taken, actual)
     begin = None if start is None else resumed(game, start.back(min(_REST, near / game.unit)))
     if begin is not None:
-        found = _followed(game, begin, tol / game.unit)
+        found = _followed(game, begin, tol / game.unit, patience=_PATIENCE)
         if found is not None and found[2]:
             return *_played(game, found[0], taken, actual), found[1]
     found = _followed(game, centre(game), tol / game.unit)
@@ -95,9 +98,12 @@ def solve_interior(
     return *_played(game, found[0], taken, actual), found[1]
 
 
-def _followed(game: Tables, at: State, tol: float) -> tuple[State, Rest, bool] | None:
+def _followed(
+    game: Tables, at: State, tol: float, *, patience: int = _STEPS
+) -> tuple[State, Rest, bool] | None:
     """Follow the central path; return its end, a point before, and whether the gap is closed."""
     rest, held = Rest(game, at, _gap(game, at) / game.pairs), _HELD
+    least, since = rest.gap, 0
     for steps in range(_STEPS):
         try:
             with np.errstate(all="ignore"):
@@ -110,6 +116,9 @@ def _followed(game: Tables, at: State, tol: float) -> tuple[State, Rest, bool] |
         gap = _gap(game, at)
         if gap < _KEPT * rest.gap:
             rest = Rest(game, at, gap / game.pairs, rest)
+        least, since = (gap, 0) if gap < least else (least, since + 1)
+        if since >= patience:
+            break
     return at, rest, False
 
 

@@ -122,14 +122,14 @@ def aligned_cut(
     refused: InfeasibleConstraints | None = None
     for alignment in ALIGNMENTS:
         score = np.concatenate([height.aligned(part, alignment) for part, height in parts])
-        score = merged(score, rounding / (final.width if alignment == "scaled" else 1.0))
+        one = merged(score, rounding / (final.width if alignment == "scaled" else 1.0))
         try:
-            found = search(score)
+            found = search(one)
         except InfeasibleConstraints as error:
             refused = refused or error
             continue
         if best is None or _is_better(found, best[1]):
-            best = final.back(finite_cut(found, score), alignment), found, alignment
+            best = final.back(finite_cut(found, score, one), alignment), found, alignment
     if best is None:
         raise refused or ValueError("there are no scores")
     return best
@@ -174,13 +174,7 @@ def best_cut(
     """
     objective: Any = payoff.source
     if not isinstance(objective, Expr):
-        sign = 1.0 if payoff.greater_is_better else -1.0
-
-        def objective(tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
-            total = float(tp[0] + fp[0] + fn[0] + tn[0])
-            return sign * payoff.values(tp, tp + fp, tp + fn, total)
-
-        objective.__name__ = payoff.name
+        objective = _Counted(payoff)
     try:
         return search_thresholds(
             positive,
@@ -199,6 +193,18 @@ def best_cut(
             conflict=error.conflict,
             best_values=error.best_values,
         ) from None
+
+
+class _Counted:
+    """A metric that is given as a function, as the threshold search calls it."""
+
+    def __init__(self, payoff: Payoff) -> None:
+        self.payoff, self.__name__ = payoff, payoff.name
+
+    def __call__(self, tp: Any, fp: Any, fn: Any, tn: Any) -> Any:
+        sign = 1.0 if self.payoff.greater_is_better else -1.0
+        total = float(tp[0] + fp[0] + fn[0] + tn[0])
+        return sign * self.payoff.values(tp, tp + fp, tp + fn, total)
 
 
 def merged(score: Floats, rounding: float) -> Floats:
@@ -229,14 +235,29 @@ def merged(score: Floats, rounding: float) -> Floats:
     return same
 
 
-def finite_cut(found: ThresholdSearch, score: Floats) -> float:
-    """Return the cut, put beyond all scores where nobody or everybody is best.
+def finite_cut(found: ThresholdSearch, score: Floats, one: Floats) -> float:
+    """Return the cut that parts the scores as the search did, beyond all where it parts none.
 
     An infinite constant would make every decision value infinite.
+
+    Parameters
+    ----------
+    found : ThresholdSearch
+        On merged scores.
+    score, one : ndarray of shape (n_rows,)
+        The scores, and the same merged. A long run of scores that differ by rounding is one score
+        in its middle, and a threshold beside that may lie within the run.
     """
     cut = float(found.threshold)
     low, high = float(score.min()), float(score.max())
     beyond = (high - low) or max(1.0, abs(high))
-    if cut == np.inf:
+    flagged = one >= cut
+    if not flagged.any():
         return high + beyond
-    return low - beyond if cut == -np.inf else cut
+    if flagged.all():
+        return low - beyond
+    below, above = float(score[~flagged].max()), float(score[flagged].min())
+    if below <= cut < above:
+        return cut
+    middle = 0.5 * below + 0.5 * above
+    return middle if below <= middle < above else below

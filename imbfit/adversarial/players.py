@@ -25,9 +25,10 @@ Bools: TypeAlias = NDArray[np.bool_]
 _COARSE = 1e-2
 # On blocks of rows a smaller gap takes too long to train with.
 _BLOCKS_GAP = {"observed": 1e-4, "expected": 2e-3}
-# A game goes on from the nearest of so many before it, unless its scores differ by more than this
-# share of their spread: training leaps, and the sizes and blocks of a game far away are a burden.
-_REMEMBERED, _NEAR = 10, 0.2
+# With the expected count a game goes on from the nearest of so many before it, unless its scores
+# differ by more than this share of their spread: training leaps, and a game far away is a burden by
+# its many sizes. With the observed one it goes on from the last, whose blocks are the finest.
+_REMEMBERED, _NEAR = {"observed": 1, "expected": 10}, 0.2
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class _InRounds:
         weight = np.ones(len(game.labels)) if game.multiplicity is None else game.multiplicity
         self.positives = float(weight[game.labels].sum())
         self.ready: Solver = solver_for(game, solver=solver, tol=self.gap * scale)
-        self.solved: deque[tuple[Floats, Solution]] = deque(maxlen=_REMEMBERED)
+        self.solved: deque[tuple[Floats, Solution]] = deque(maxlen=_REMEMBERED[game.count])
 
     def __call__(self, psi: Floats) -> tuple[float, float, Floats]:
         level = 0.0
@@ -145,6 +146,8 @@ class _InRounds:
     def _nearby(self, psi: Floats) -> Solution | None:
         if not self.solved:
             return None
+        if self.game.count == "observed":
+            return self.solved[-1][1]
         apart = [float(np.linalg.norm(psi - other)) for other, _ in self.solved]
         nearest = int(np.argmin(apart))
         far = _NEAR * float(np.linalg.norm(psi - psi.mean()))

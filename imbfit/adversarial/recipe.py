@@ -34,6 +34,7 @@ def trained(
     settings: Settings,
     *,
     start: tuple[np.ndarray, float] | None,
+    seed: int | None,
     share: float = 1.0,
     warn: bool = True,
 ) -> Fitted:
@@ -58,7 +59,6 @@ def trained(
         fitted = fit_rows(rows, directions, players, **common)
     else:
         check_scale(players)
-        seed = check_random_state(model.random_state).randint(2**31 - 1)
         rng = np.random.default_rng(seed)
         fitted = fit_batches(
             rows, directions, players, batch_size=model.batch_size, rng=rng, **common
@@ -74,6 +74,8 @@ def trained_and_scored(
     settings: Settings,
     train: np.ndarray,
     test: np.ndarray,
+    *,
+    seed: int | None,
 ) -> tuple[np.ndarray, Height]:
     """Train on the rows of a fold, and score those that it tests."""
     part = rows.some(train).counted()
@@ -81,9 +83,16 @@ def trained_and_scored(
     if not players_of(model, settings).keeps_scale:
         # a bound on a count is meant for all rows, so the part stands for them
         part, share = part.scaled(1.0 / share), 1.0
-    fitted = trained(model, part, settings, start=None, share=share, warn=False)
+    fitted = trained(model, part, settings, start=None, seed=seed, share=share, warn=False)
     height = height_of(score_rows(part.X, fitted.slopes, 0.0), part.weight, part.positives)
     return score_rows(rows.X[test], fitted.slopes, 0.0), height
+
+
+def batch_seed(model: Any) -> int | None:
+    """Draw what the minibatches of one training are drawn by; None where there are none."""
+    if model.batch_size is None:
+        return None
+    return int(check_random_state(model.random_state).randint(2**31 - 1))
 
 
 def players_of(model: Any, settings: Settings) -> Players:
@@ -106,6 +115,12 @@ def check_scale(players: Players) -> None:
 
 def _told(model: Any, rows: Rows, fitted: Fitted) -> str:
     """Return what to say of a fit that ended above the tolerance."""
+    if fitted.history and not fitted.history[-1].sound:
+        return (
+            "training ended without a certificate: rounding put the bound above the objective. "
+            "Columns of X are of very different scale, or far from 0 for their spread; put a "
+            "StandardScaler before, or lower C"
+        )
     if fitted.left_open is None:
         reached = f"{fitted.history[-1].gap:.2g}" if fitted.history else "unknown"
         return (

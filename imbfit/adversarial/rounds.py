@@ -72,7 +72,8 @@ def play(
     if not np.isfinite(bounds.upper - bounds.lower):
         raise RuntimeError(
             f"no linear program of a game of {len(board.psi)} rows has been solved; scores between "
-            f"{board.psi.min():.6g} and {board.psi.max():.6g} may be out of any scale"
+            f"{board.psi.min():.6g} and {board.psi.max():.6g} may be out of any "
+            "scale; put a StandardScaler before, or lower C"
         )
     # they meet but for rounding
     bounds.lower = min(bounds.lower, bounds.upper)

@@ -117,8 +117,9 @@ def _plain(rule: Any) -> Constraint:
     if isinstance(rule, Constraint):
         return rule
     raise UnsupportedMetric(
-        f"`{rule}` holds per segment or per group of rows, which the game does not know; put this "
-        "classifier into OTLPThresholdClassifier(..., constraints=[...]), which does"
+        f"`{rule}` holds per segment or per group of rows, which the game does not know; for all "
+        "rows together write a bound such as `pp <= 10` or `recall >= 0.8`, for groups put an "
+        "AdversarialMetricClassifier into OTLPThresholdClassifier(..., constraints=[...])"
     )
 
 

@@ -54,6 +54,8 @@ _MEMORY = 20
 _SHARES = (0.3, 0.1, 0.03, 0.01)
 # A gap relative to a loss of nearly 0 would never close.
 SMALLEST_LOSS = 1e-5
+# A bound above the objective by more than this share of it has no digits.
+_ROUNDING = 1e-8
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,16 @@ class Progress:
     bound: float
 
     @property
+    def sound(self) -> bool:
+        """Whether the bound is one, but for rounding."""
+        unit = max(abs(self.objective), SMALLEST_LOSS)
+        return self.bound - self.objective <= _ROUNDING * unit
+
+    @property
     def gap(self) -> float:
-        """Relative gap."""
+        """Relative gap; infinite where the bound is none."""
+        if not self.sound:
+            return float("inf")
         return max(self.objective - self.bound, 0.0) / max(abs(self.objective), SMALLEST_LOSS)
 
 
@@ -95,7 +105,7 @@ class Trained:
     converged : bool
         Whether the gap reached the tolerance.
     settled : bool
-        Whether it ended at a larger gap, which the bounds of the loss leave open.
+        Whether it ended at a larger gap, which the bounds of the loss or rounding leave open.
     """
 
     coef: Floats
@@ -190,7 +200,7 @@ def train(
         _step(run)
         steps += 1
         done = run.look()
-        settled = not done and run.settled()
+        settled = not done and (run.settled() or not run.history[-1].sound)
     return Trained(run.best, run.history, max(steps, 1), done, settled)
 
 
