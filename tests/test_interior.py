@@ -12,14 +12,16 @@ from imbfit.adversarial import interior
 from imbfit.adversarial.board import Board
 from imbfit.adversarial.game import Game, prepare, solve_exact
 from imbfit.adversarial.interior import _followed, _played, solve_interior
-from imbfit.adversarial.interior_newton import Newton
+from imbfit.adversarial.interior_newton import Newton, lacking
 from imbfit.adversarial.interior_rest import Rest, resumed
-from imbfit.adversarial.interior_state import State, centre, tables_of
+from imbfit.adversarial.interior_state import State, centre
+from imbfit.adversarial.interior_tables import tables_of
 from imbfit.adversarial.payoff import payoff_of, requirement_of
 from imbfit.adversarial.replies import best_sets
 from imbfit.adversarial.size_marginals import solve_sizes
 from imbfit.metrics import parse
 
+PARTS = ["x", "low", "high", "size", "price", "edge", "due", "left", "sums"]
 METRICS = ["f1", "f2", "kappa", "mcc", "precision", "accuracy", "10 * fp + 100 * fn"]
 
 
@@ -144,17 +146,15 @@ def test_newton_solves_its_equations(floor: str | None) -> None:
     tables = tables_of(board, every, every)
     at = centre(tables)
     rng = np.random.default_rng(1)
-    at = State(*(v * np.exp(0.2 * rng.normal(size=np.shape(v))) for v in vars(at).values()))
-    at.size = at.size * 3.0
-    newton = Newton(tables, at, 1e-9)
-    goals = [rng.uniform(0.1, 1.0, np.shape(v)) * v * z for v, z in at.pairs(tables)]
-    step = newton.step(goals)
-    for goal, (v, z), (dv, dz) in zip(goals, at.pairs(tables), step.pairs(tables), strict=True):
-        np.testing.assert_allclose(v * z + v * dz + z * dv, goal, atol=1e-10)
-    after = Newton.__new__(Newton)
-    after.game, after.at = tables, at.moved(step, 1.0)
-    before = newton.lacks
-    for was, now in zip(before, after._lacks(), strict=True):
+    parts = {name: getattr(at, name) for name in PARTS}
+    parts = {name: v * np.exp(0.2 * rng.normal(size=v.shape)) for name, v in parts.items()}
+    at = State.of(tables, **{**parts, "size": 3.0 * parts["size"]})
+    newton = Newton(at, lacking(at), 1e-9)
+    v, z = at.first, at.second
+    goals = rng.uniform(0.1, 1.0, v.shape) * v * z
+    step = newton.polished(goals, newton.step(goals))
+    np.testing.assert_allclose(v * z + v * step.second + z * step.first, goals, atol=1e-10)
+    for was, now in zip(lacking(at), lacking(at.moved(step, 1.0, 1.0)), strict=True):
         # but for the pull that keeps marginals near where they are
         np.testing.assert_allclose(now, 0.0, atol=1e-8 * max(1.0, float(np.abs(was).max())))
 
@@ -226,7 +226,7 @@ def _tables(metric: str = "f1", n_rows: int = 30, seed: int = 12, unit: float = 
 def test_it_begins_where_the_marginals_lack_no_more_than_the_payoff() -> None:
     tables, _ = _tables()
     at = centre(tables)
-    rows, others = Newton(tables, at, 1e-9).lacks
+    rows, others = lacking(at)
     adversary, n_sizes = tables.sign > 0.0, len(tables.cost)
     # the predictor's answer, and the adversary's but for what the predictor makes of it
     np.testing.assert_allclose(rows[:, ~adversary], 0.0, atol=1e-9)
@@ -239,11 +239,13 @@ def test_it_begins_where_the_marginals_lack_no_more_than_the_payoff() -> None:
 def test_what_is_played_has_its_sums_whatever_the_state_has(off: float) -> None:
     tables, every = _tables()
     at = centre(tables)
-    at.x = at.x * (min(1.0, off))
-    room = at.size[tables.open_] - at.x
-    at.x = at.size[tables.open_] - room * (1.0 / off if off > 1.0 else 1.0)
-    at.size[: len(every)] *= 1.1
-    adversary, predictor = _played(tables, at, every, every)
+    parts = {name: getattr(at, name) for name in PARTS}
+    x = at.x * min(1.0, off)
+    room = at.size[tables.open_] - x
+    parts["x"] = at.size[tables.open_] - room * (1.0 / off if off > 1.0 else 1.0)
+    parts["size"] = at.size * np.where(np.arange(len(at.size)) < len(every), 1.1, 1.0)
+    at = State.of(tables, **parts)
+    adversary, predictor = _played(at, every, every)
     assert adversary.sizes.sum() == pytest.approx(1.0, abs=1e-12)
     np.testing.assert_allclose(adversary.marginals.sum(axis=1), every * adversary.sizes, atol=1e-12)
     np.testing.assert_allclose(predictor.member.sum(axis=1), every[predictor.size], rtol=1e-9)
@@ -256,7 +258,7 @@ def test_going_on_with_the_same_game_changes_nothing_but_units() -> None:
     # the same numbers, as they are told in units that are half as long
     halved = replace(tables, unit=2.0 * tables.unit)
     for game, factor in ((tables, 1.0), (halved, 0.5), (large, 0.01)):
-        state = resumed(game, Rest(tables, at, 1e-3))
+        state = resumed(game, Rest(at, 1e-3 * at.game.pairs))
         for name in ("x", "size"):
             np.testing.assert_allclose(getattr(state, name), getattr(at, name), rtol=1e-9)
         for name in ("low", "high", "price", "edge", "due", "sums"):
@@ -271,13 +273,14 @@ def test_going_on_with_other_sizes_leaves_probabilities() -> None:
     some = np.union1d(every[::3], prepare(game).target.size)
     fewer = tables_of(_board(game, psi), some, some)
     for old, new in ((tables, fewer), (fewer, tables)):
-        state = resumed(new, Rest(old, centre(old), 1e-3))
+        state = resumed(new, Rest(centre(old), 1e-3 * old.pairs))
         n = new.n_adversary
         assert state.size[:n].sum() == pytest.approx(1.0, abs=1e-12)
         assert state.size[n:].sum() == pytest.approx(1.0, abs=1e-12)
         held = new.rows * state.size[new.open_]
         np.testing.assert_allclose(new.weight @ state.x, held, rtol=1e-6)
-        assert all((part > 0.0).all() for pair in state.pairs(new) for part in pair)
+        assert (state.first > 0.0).all()
+        assert (state.second > 0.0).all()
 
 
 def test_a_start_that_leads_nowhere_is_left_for_a_fresh_one() -> None:
@@ -285,10 +288,10 @@ def test_a_start_that_leads_nowhere_is_left_for_a_fresh_one() -> None:
     every = np.arange(0, 61, 2)
     tables = tables_of(_board(game, psi), every, every)
     # an optimum is at the boundary, and from there no way leads to that of other scores
-    end, _, closed = _followed(tables, centre(tables), 1e-9)
+    end, _, closed = _followed(centre(tables), 1e-9)
     assert closed
     board = _board(game, -psi)
-    begun = solve_interior(board, every, every, tol=1e-9, start=Rest(tables, end, 1e-12))
+    begun = solve_interior(board, every, every, tol=1e-9, start=Rest(end, end.gap))
     fresh = solve_interior(board, every, every, tol=1e-9)
     np.testing.assert_array_equal(begun[0].marginals, fresh[0].marginals)
 
@@ -298,9 +301,9 @@ def test_a_gap_that_grows_from_a_start_is_not_followed_for_long(
 ) -> None:
     ways = []
 
-    def grows(_game: Any, at: State, _tol: float, held: float) -> tuple[State, bool, float]:
+    def grows(at: State, _tol: float, held: float) -> tuple[State, bool, float]:
         ways[-1] += 1
-        return replace(at, low=1.1 * at.low), False, held
+        return replace(at, second=1.1 * at.second), False, held
 
     def noted(*args: Any, **options: Any) -> Any:
         ways.append(0)
@@ -330,12 +333,11 @@ def test_equations_that_rounding_spoils_are_told() -> None:
     game, psi = _game("kappa", 40, 15, spread=1.0)
     every = np.arange(41)
     tables = tables_of(_board(game, psi), every, every)
-    end = _followed(tables, centre(tables), 1e-9)[0]
+    end = _followed(centre(tables), 1e-9)[0]
     left = []
     for held in (1e-14, 1e-9, 1e-6):
-        newton = Newton(tables, end, held)
-        newton.step([np.zeros(1)] * 4)
-        left.append(newton.left())
+        newton = Newton(end, lacking(end), held)
+        left.append(newton.left(0.0, newton.polished(0.0, newton.step(0.0))))
     # what holds marginals where they are is what keeps digits
     assert left[2] < 1e-12
     assert left[2] <= left[1] <= left[0]
@@ -386,9 +388,8 @@ def test_equations_are_solved_twice() -> None:
     game, psi = _game("kappa", 40, 15, spread=1.0)
     every = np.arange(41)
     tables = tables_of(_board(game, psi), every, every)
-    newton = Newton(tables, _followed(tables, centre(tables), 1e-4)[0], 1e-9)
-    rows, sizes = newton.lacks
-    once = newton.worth(*newton._rest(rows, sizes, *newton._solve(rows, sizes)))
-    # the same equations: each product is where it should be
-    newton.step([v * z for v, z in newton.pairs])
-    assert newton.left() < 0.1 * once
+    at = _followed(centre(tables), 1e-4)[0]
+    newton = Newton(at, lacking(at), 1e-9)
+    goals = 0.1 * at.first * at.second
+    once = newton.step(goals)
+    assert newton.left(goals, newton.polished(goals, once)) < 0.1 * newton.left(goals, once)

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from imbfit.adversarial.board import Adversary, Board, Predictor
-from imbfit.adversarial.interior_newton import Newton
+from imbfit.adversarial.interior_newton import Newton, lacking, worth_of
 from imbfit.adversarial.interior_rest import Rest, resumed
-from imbfit.adversarial.interior_state import State, Tables, centre, tables_of
+from imbfit.adversarial.interior_state import State, centre
+from imbfit.adversarial.interior_tables import tables_of
 
 __all__ = ["solve_interior"]
 
@@ -34,10 +35,10 @@ _STEPS = 60
 # the way from the centre is shorter.
 _PATIENCE = 5
 # Of the way to the boundary; a step shorter than the last gets nowhere.
-_SHORT, _TINY = 0.995, 1e-6
+_SHORT, _TINY = 0.99, 1e-6
 # Gondzio's correctors: so many, towards products within this factor of their aim at a step longer
 # by this factor, until a step is long or gains little.
-_CORRECTORS, _FACTOR, _AHEAD, _LONG, _GAINED = 3, 4.0, 1.5, 0.95, 0.03
+_CORRECTORS, _FACTOR, _AHEAD, _LONG, _GAINED = 3, 10.0, 2.0, 0.95, 0.03
 # Power in the choice of the aim; Mehrotra's is 3.
 _CENTRING = 4
 # What the conditions lack may be worth so much at any tolerance of the gap.
@@ -89,116 +90,136 @@ def solve_interior(
     game = tables_of(board, taken, actual)
     begin = None if start is None else resumed(game, start.back(min(_REST, near / game.unit)))
     if begin is not None:
-        found = _followed(game, begin, tol / game.unit, patience=_PATIENCE)
+        found = _followed(begin, tol / game.unit, patience=_PATIENCE)
         if found is not None and found[2]:
-            return *_played(game, found[0], taken, actual), found[1]
-    found = _followed(game, centre(game), tol / game.unit)
+            return *_played(found[0], taken, actual), found[1]
+    found = _followed(centre(game), tol / game.unit)
     if found is None:
         return None
-    return *_played(game, found[0], taken, actual), found[1]
+    return *_played(found[0], taken, actual), found[1]
 
 
-def _followed(
-    game: Tables, at: State, tol: float, *, patience: int = _STEPS
-) -> tuple[State, Rest, bool] | None:
+def _followed(at: State, tol: float, *, patience: int = _STEPS) -> tuple[State, Rest, bool] | None:
     """Follow the central path; return its end, a point before, and whether the gap is closed."""
-    rest, held = Rest(game, at, _gap(game, at) / game.pairs), _HELD
+    rest, held = Rest(at, at.gap), _HELD
     least, since = rest.gap, 0
     for steps in range(_STEPS):
         try:
             with np.errstate(all="ignore"):
-                found, closed, held = _next(game, at, tol, held)
+                found, closed, held = _next(at, tol, held)
         except np.linalg.LinAlgError:
             found, closed = None, False
         if found is None:
             return (at, rest, closed) if steps or closed else None
         at = found
-        gap = _gap(game, at)
+        gap = at.gap
         if gap < _KEPT * rest.gap:
-            rest = Rest(game, at, gap / game.pairs, rest)
+            rest = Rest(at, gap, rest)
         least, since = (gap, 0) if gap < least else (least, since + 1)
         if since >= patience:
             break
     return at, rest, False
 
 
-def _next(game: Tables, at: State, tol: float, held: float) -> tuple[State | None, bool, float]:
+def _next(at: State, tol: float, held: float) -> tuple[State | None, bool, float]:
     """Return the next state, or None and whether the gap is closed; rounding may stop all steps."""
-    gap = _gap(game, at)
-    newton = Newton(game, at, held)
-    if gap <= tol and newton.worth(*newton.lacks) <= max(tol, _EXACT):
+    gap = at.gap
+    lacks = lacking(at)
+    if gap <= tol and worth_of(at, *lacks) <= max(tol, _EXACT):
         return None, True, held
-    # of marginals and of what stands for all rows
-    worth = [1.0, 1.0, 2.0 * game.total, 2.0 * game.total]
-    nowhere = [np.zeros(1)] * len(worth)
-    straight = newton.step(nowhere)
-    while not newton.left() <= max(gap, tol) and held < _MOST_HELD:
+    newton = Newton(at, lacks, held)
+    straight = newton.step(0.0)
+    while held < _MOST_HELD and not _solved(newton, straight, max(gap, tol)):
         held *= _TIGHTER
-        newton = Newton(game, at, held)
-        straight = newton.step(nowhere)
-    ahead = at.moved(straight, _longest(game, at, straight))
-    aim = min((_gap(game, ahead) / gap) ** _CENTRING, 1.0) * gap / game.pairs
-    curves = [dv * dz for dv, dz in straight.pairs(game)]
-    goals = [aim * w - curve for w, curve in zip(worth, curves, strict=True)]
-    step = newton.step(goals)
-    length = _longest(game, at, step)
-    for _ in range(_CORRECTORS):
-        if length > _LONG:
-            break
-        tried = at.moved(step, min(1.0, _AHEAD * length + 0.1))
-        wanted = [
-            goal + _nearer(v * z, aim * w)
-            for goal, (v, z), w in zip(goals, tried.pairs(game), worth, strict=True)
-        ]
-        bent = newton.step(wanted)
-        share, further = _best_share(game, at, step, bent)
-        if share == 0.0:
-            break
-        goals = [g + share * (w - g) for g, w in zip(goals, wanted, strict=True)]
-        step, gained, length = step.between(bent, share), further - length, further
-        if gained < _GAINED:
-            break
-    new = at.moved(step, min(1.0, _SHORT * length))
-    inside = all((part > 0.0).all() for pair in new.pairs(game) for part in pair)
-    fine = inside and length > _TINY and np.isfinite(_gap(game, new))
+        newton = Newton(at, lacks, held)
+        straight = newton.step(0.0)
+    step = _step(newton, straight, gap)
+    lengths = _Way.of(at, step).lengths
+    new = at.moved(step, *(min(1.0, _SHORT * length) for length in lengths))
+    inside = bool((new.first > 0.0).all() and (new.second > 0.0).all())
+    fine = inside and min(lengths) > _TINY and np.isfinite(new.gap)
     return (new if fine else None), False, held
 
 
-def _gap(game: Tables, at: State) -> float:
-    (x, low), (room, high), (edge, by), (due, left) = at.pairs(game)
-    return float(game.weight @ (x * low + room * high).sum(axis=1) + edge @ by + due @ left)
+def _solved(newton: Newton, step: State, enough: float) -> bool:
+    """Tell whether equations can be solved as well as that."""
+    return newton.left(0.0, step) <= enough or (
+        newton.left(0.0, newton.polished(0.0, step)) <= enough
+    )
 
 
-def _longest(game: Tables, at: State, step: State) -> float:
-    fastest = 0.0
-    for pair, move in zip(at.pairs(game), step.pairs(game), strict=True):
-        for value, change in zip(pair, move, strict=True):
-            if value.size:
-                fastest = max(fastest, float(-(change / value).min()))
-    return 1.0 / fastest if fastest > 1.0 else 1.0
+def _step(newton: Newton, straight: State, gap: float) -> State:
+    """Return a step that aims at products of one size, by predictor and correctors."""
+    game, at = newton.game, newton.at
+    ahead = at.moved(straight, *_Way.of(at, straight).lengths)
+    aim = min((ahead.gap / gap) ** _CENTRING, 1.0) * gap / game.pairs * game.worth
+    goals = aim - straight.first * straight.second
+    step = newton.step(goals)
+    way = _Way.of(at, step)
+    for _ in range(_CORRECTORS):
+        if min(way.lengths) > _LONG:
+            break
+        tried = at.moved(step, *(min(1.0, _AHEAD * length + 0.1) for length in way.lengths))
+        wanted = goals + _nearer(tried.first * tried.second, aim)
+        bent = newton.step(wanted)
+        share, further = way.best_share(_Way.of(at, bent))
+        if share == 0.0:
+            break
+        goals = goals + share * (wanted - goals)
+        gained = sum(further.lengths) - sum(way.lengths)
+        step, way = step.between(bent, share), further
+        if gained < _GAINED:
+            break
+    return newton.polished(goals, step)
 
 
-def _best_share(game: Tables, at: State, step: State, bent: State) -> tuple[float, float]:
-    """Return how far to go from one step to another for the longest way, and how long it is."""
-    found = (0.0, _longest(game, at, step))
-    for share in (1.0, 0.7, 0.4, 0.15):
-        length = _longest(game, at, step.between(bent, share))
-        if length > found[1]:
-            found = share, length
-    return found
+class _Way:
+    """How fast a step leads to the boundary, and how far it goes.
+
+    Attributes
+    ----------
+    speeds : tuple of ndarray
+        What a whole step takes of what it has, for each that must stay positive: of what follows
+        from the adversary's part, and from the predictor's.
+    lengths : tuple of float
+        So much of the step leads to the boundary; at most 1.
+    """
+
+    def __init__(self, adversary: Floats, predictor: Floats) -> None:
+        self.speeds = adversary, predictor
+        fastest = (float(speed.max(initial=0.0)) for speed in self.speeds)
+        self.lengths = tuple(1.0 / fast if fast > 1.0 else 1.0 for fast in fastest)
+
+    @classmethod
+    def of(cls, at: State, step: State) -> _Way:
+        first, second = -step.first / at.first, -step.second / at.second
+        mine = at.game.moved_by_adversary[0]
+        others = ~mine
+        return cls(
+            np.concatenate([first[mine], second[others]]),
+            np.concatenate([first[others], second[mine]]),
+        )
+
+    def best_share(self, other: _Way) -> tuple[float, _Way]:
+        """Return how far to go from one step to another for the longest way, and that."""
+        found: tuple[float, _Way] = (0.0, self)
+        more = [new - old for old, new in zip(self.speeds, other.speeds, strict=True)]
+        for share in (1.0, 0.7, 0.4, 0.15):
+            way = _Way(self.speeds[0] + share * more[0], self.speeds[1] + share * more[1])
+            if sum(way.lengths) > sum(found[1].lengths):
+                found = share, way
+        return found
 
 
-def _nearer(product: Floats, aim: float) -> Floats:
+def _nearer(product: Floats, aim: Floats) -> Floats:
     """Return what brings products towards their aim, without haste."""
     wanted = np.clip(product, aim / _FACTOR, aim * _FACTOR)
     return np.maximum(wanted - product, -aim * _FACTOR)
 
 
-def _played(
-    game: Tables, at: State, taken: Positions, actual: Positions
-) -> tuple[Adversary, Predictor]:
+def _played(at: State, taken: Positions, actual: Positions) -> tuple[Adversary, Predictor]:
     """Return probabilities that sum to 1 and marginals that sum to their sizes."""
-    n = game.n_adversary
+    game, n = at.game, at.game.n_adversary
     odds = np.maximum(at.size, 0.0)
     odds[:n] /= odds[:n].sum()
     odds[n:] /= odds[n:].sum()

@@ -6,14 +6,40 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgetrf, dgetrs
 
-from imbfit.adversarial.interior_state import State, Tables
+from imbfit.adversarial.interior_state import State
 
-__all__ = ["Newton"]
+__all__ = ["Newton", "lacking", "worth_of"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
+
+
+def lacking(at: State) -> tuple[Floats, Floats]:
+    """Return what the conditions without products lack: of marginals, and of all else."""
+    game = at.game
+    n, x, size, price, high = game.n_adversary, at.x, at.size, at.price, at.high
+    rows = game.across(x) + game.raised(at.due)
+    rows -= price + game.sign * (at.low - high)
+    rows[:, : game.n_open] -= game.psi[:, None]
+    sizes = game.pay @ size + game.cost + at.due @ game.slack
+    sizes[:n] -= at.sums[0]
+    sizes[n:] -= at.sums[1]
+    sizes[game.open_] += game.rows * price - game.sign * (game.weight @ high)
+    sizes[game.edge] -= game.edge_sign * at.edge
+    held = game.rows * size[game.open_] - game.weight @ x
+    left = game.slack @ size + game.sums(x) - at.left
+    odds = np.array([size[:n].sum(), size[n:].sum()])
+    return -rows, -np.concatenate([sizes, held, left, 1.0 - odds])
+
+
+def worth_of(at: State, rows: Floats, others: Floats) -> float:
+    """Return by how much the payoff may be off for what conditions lack."""
+    game, size = at.game, at.size
+    marginals = float(game.weight @ np.abs(rows) @ size[game.open_])
+    n_sizes = len(game.cost)
+    return marginals + float(np.abs(others[:n_sizes]) @ size + np.abs(others[n_sizes:]).sum())
 
 
 class Newton:
@@ -26,58 +52,34 @@ class Newton:
     Marginals that nothing else tells where to go stay near where they are: `held` times a step's
     square. The smaller it is the fewer steps are needed, and the more digits rounding costs.
 
-    Attributes
+    Parameters
     ----------
+    at : State
     lacks : tuple of ndarray
-        What the conditions without products lack: of marginals, and of all else.
+        What the conditions lack there; see :func:`lacking`.
+    held : float
     """
 
-    def __init__(self, game: Tables, at: State, held: float) -> None:
-        self.game, self.at = game, at
-        self.pairs = at.pairs(game)
-        (x, low), (room, high), (edge, by), (due, left) = self.pairs
-        self.by_low, self.by_high = low / x, high / room
-        self.by_edge, self.by_left = by / edge, left / due
-        self.held = self.by_low + held
+    def __init__(self, at: State, lacks: tuple[Floats, Floats], held: float) -> None:
+        self.game = game = at.game
+        self.at, self.lacks = at, lacks
+        self.ratio = State(game, at.first, at.second / at.first, at.free)
+        self.by_high = self.ratio.high
+        self.held = self.ratio.low + held
         whole = self.held + self.by_high
         self.inverse = game.sign / whole
         # of a size's own step, what its marginals take part in
         self.along = self.by_high / whole
-        self.lacks = self._lacks()
+        self.e, self.o, self.a, self.s = game.places
+        self.base = game.frame.copy()
+        self.base[game.edge, game.edge] += game.edge_sign * self.ratio.edge
+        self.base[self.a, self.a] = self.ratio.left
         self._factor()
-
-    def _lacks(self) -> tuple[Floats, Floats]:
-        game, at, n = self.game, self.at, self.game.n_adversary
-        rows = game.across(at.x) + game.raised(at.due)
-        rows -= at.price + game.sign * (at.low - at.high)
-        rows[:, : game.n_open] -= game.psi[:, None]
-        sizes = game.pay @ at.size + game.cost + at.due @ game.slack
-        sizes[:n] -= at.sums[0]
-        sizes[n:] -= at.sums[1]
-        sizes[game.open_] += game.rows * at.price - game.sign * (game.weight @ at.high)
-        sizes[game.edge] -= game.edge_sign * at.edge
-        held = game.rows * at.size[game.open_] - game.weight @ at.x
-        left = game.slack @ at.size + game.sums(at.x) - at.left
-        odds = np.array([at.size[:n].sum(), at.size[n:].sum()])
-        return -rows, -np.concatenate([sizes, held, left, 1.0 - odds])
 
     def _factor(self) -> None:
         """Take the blocks out of the equations of sizes, prices and requirements."""
         game, weight = self.game, self.game.weight
-        n_sizes, n_open, n_req = len(game.cost), len(game.open_), len(game.slack)
-        e, o = game.open_, n_sizes + np.arange(n_open)
-        a = n_sizes + n_open + np.arange(n_req)
-        s = n_sizes + n_open + n_req + np.arange(2)
-        self.e, self.o, self.a, self.s = e, o, a, s
-        base = np.zeros((s[1] + 1, s[1] + 1))
-        base[:n_sizes, :n_sizes] = game.pay
-        base[game.edge, game.edge] += game.edge_sign * self.by_edge
-        base[e, o] = base[o, e] = game.rows
-        base[s[0], : game.n_adversary] = base[: game.n_adversary, s[0]] = -1.0
-        base[s[1], game.n_adversary : n_sizes] = base[game.n_adversary : n_sizes, s[1]] = -1.0
-        base[:n_sizes, a], base[a, :n_sizes] = game.slack.T, game.slack
-        base[a, a] = self.by_left
-        self.base = base
+        e, o, a = self.e, self.o, self.a
         # F' Y F + J, inverted for each block
         rank, first = game.rank, game.n_open
         inner = np.zeros((len(weight), 2 * rank, 2 * rank))
@@ -89,12 +91,12 @@ class Newton:
         inner[:, swapped, rank + swapped] = inner[:, rank + swapped, swapped] = 1.0
         self.inner = np.linalg.inv(inner)
         # what each block adds, all of rank 2 rank
-        full = base.copy()
+        full = self.base.copy()
         full[e, e] += game.sign * (weight @ (self.along * self.held))
         full[e, o] -= weight @ self.along
         full[o, e] -= weight @ self.along
         full[o, o] -= weight @ self.inverse
-        if n_req:
+        if len(a):
             risen = game.rise * self.inverse
             full[np.ix_(a, e)] += np.einsum("jia,ia,i->ja", game.rise, self.along, weight)
             full[np.ix_(e, a)] += np.einsum("jia,ia,i->aj", game.rise, self.along, weight)
@@ -113,7 +115,10 @@ class Newton:
                 if one > two:
                     full[np.ix_(columns, rows)] += added.T
         self.scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(full)), 1e-12))
-        self.factors = lu_factor(full * self.scale * self.scale[:, None], check_finite=False)
+        scaled = full * self.scale * self.scale[:, None]
+        *self.factors, stuck = dgetrf(scaled.T, overwrite_a=True)
+        if stuck:
+            raise np.linalg.LinAlgError("the equations of the sizes are singular")
 
     def _lifts(self) -> list[tuple[Floats, Positions]]:
         """Return for each player what the sizes' equations hold of its marginals, and where."""
@@ -147,7 +152,7 @@ class Newton:
         own = scaled - self.inverse * less
         right[self.o] += weight @ own
         right[self.a] -= game.sums(own)
-        move = lu_solve(self.factors, right * self.scale, check_finite=False) * self.scale
+        move = dgetrs(*self.factors, right * self.scale, trans=1)[0] * self.scale
         rest = rows + move[self.o] - game.raised(move[self.a])
         rest = self.inverse * rest + self.along * move[self.e]
         return rest - self.inverse * (self._less(rest) @ game.factor.T), move
@@ -164,42 +169,49 @@ class Newton:
         others[self.a] -= game.sums(x)
         return rest, others
 
-    def worth(self, rows: Floats, others: Floats) -> float:
-        """Return by how much the payoff may be off for what the conditions lack."""
-        game, size = self.game, self.at.size
-        marginals = float(game.weight @ np.abs(rows) @ size[game.open_])
-        n_sizes = len(game.cost)
-        return marginals + float(np.abs(others[:n_sizes]) @ size + np.abs(others[n_sizes:]).sum())
+    def left(self, goals: Floats | float, step: State) -> float:
+        """Return what a step for these goals leaves of its equations, by what it is worth."""
+        return worth_of(self.at, *self._rest_of(self._wanted(goals), step))
 
-    def left(self) -> float:
-        """Return what the last step leaves of its equations, by what it is worth."""
-        return self.worth(*self._rest(*self.last))
-
-    def step(self, goals: list[Floats]) -> State:
+    def step(self, goals: Floats | float) -> State:
         """Return the step after which, but for curvature, each pair's product is its goal."""
-        game, weight = self.game, self.game.weight
-        low, high, edge, left = (
-            (goal - v * z) / v for goal, (v, z) in zip(goals, self.pairs, strict=True)
-        )
-        rows = self.lacks[0] + game.sign * (low - high)
+        wanted = self._wanted(goals)
+        return self._whole(wanted, *self._solve(*self._right(wanted)))
+
+    def polished(self, goals: Floats | float, step: State) -> State:
+        """Return a step for these goals, solved once more against rounding."""
+        wanted = self._wanted(goals)
+        x, move = self._solve(*self._rest_of(wanted, step))
+        return self._whole(wanted, step.x + x, _move(step) + move)
+
+    def _wanted(self, goals: Floats | float) -> Floats:
+        """Return what second members are to change by, but for what the first ones do to them."""
+        return np.asarray(goals / self.at.first - self.at.second)
+
+    def _rest_of(self, wanted: Floats, step: State) -> tuple[Floats, Floats]:
+        return self._rest(*self._right(wanted), step.x, _move(step))
+
+    def _right(self, wanted: Floats) -> tuple[Floats, Floats]:
+        """Return the right hand sides, given what second members are to be but for the first."""
+        game = self.game
+        part = State(game, wanted, wanted, wanted)
+        high = part.high
+        rows = self.lacks[0] + game.sign * (part.low - high)
         sizes = self.lacks[1].copy()
-        sizes[self.e] += game.sign * (weight @ high)
-        sizes[game.edge] += game.edge_sign * edge
-        sizes[self.a] += left
-        x, move = self._solve(rows, sizes)
-        # once more, against rounding
-        more, moved = self._solve(*self._rest(rows, sizes, x, move))
-        x, move = x + more, move + moved
-        self.last = rows, sizes, x, move
+        sizes[self.e] += game.sign * (game.weight @ high)
+        sizes[game.edge] += game.edge_sign * part.edge
+        sizes[self.a] += part.left
+        return rows, sizes
+
+    def _whole(self, wanted: Floats, x: Floats, move: Floats) -> State:
+        game = self.game
         size = move[: len(game.cost)]
-        return State(
-            x,
-            low - self.by_low * x,
-            high - self.by_high * (size[self.e] - x),
-            size,
-            move[self.o],
-            edge - self.by_edge * size[game.edge],
-            move[self.a],
-            left - self.by_left * move[self.a],
-            move[self.s],
-        )
+        room = size[game.open_] - x
+        first = np.concatenate([x.ravel(), room.ravel(), size[game.edge], move[self.a]])
+        free = np.concatenate([move[: len(size) + len(game.open_)], move[self.s]])
+        return State(game, first, wanted - self.ratio.second * first, free)
+
+
+def _move(step: State) -> Floats:
+    """Return a step in sizes, their prices, requirements and sums, as the equations have them."""
+    return np.concatenate([step.free[:-2], step.due, step.sums])

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Best", "best_sets", "peaks"]
+__all__ = ["Best", "best_sets", "peaks", "summits"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
@@ -121,3 +121,12 @@ def peaks(height: Floats, above: float, limit: int) -> Positions:
     peak = (height >= padded[:-2]) & (height >= padded[2:])
     first = np.lexsort((-height[found], ~peak[found]))
     return found[first[:limit]]
+
+
+def summits(height: Floats, above: float) -> Positions:
+    """Return the peaks above a height, and their neighbours above it."""
+    padded = np.concatenate([[-np.inf], height, [-np.inf]])
+    high = padded > above
+    peak = high[1:-1] & (height >= padded[:-2]) & (height >= padded[2:])
+    beside = np.concatenate([[False], peak, [False]])
+    return np.flatnonzero(high[1:-1] & (beside[:-2] | peak | beside[2:]))

@@ -12,7 +12,7 @@ from imbfit.adversarial.bounds import Bounds
 from imbfit.adversarial.replies import best_sets, peaks
 from imbfit.adversarial.requirements import Target
 from imbfit.adversarial.restricted import Move, Restricted
-from imbfit.adversarial.size_rounds import Sizes, play_sizes
+from imbfit.adversarial.size_rounds import Sizes, play_sizes, spaced
 
 __all__ = ["play"]
 
@@ -22,7 +22,8 @@ Positions: TypeAlias = NDArray[np.intp]
 # In a round so many sets, patterns and sizes enter.
 _SETS, _PATTERNS, _SIZES = 60, 12, 4
 # So many rounds with sets; where labels are free these may go on for long, and sizes take over.
-_ROUNDS = 5
+# With more rows than that they do so as soon as a round leaves more than such a share of the gap.
+_ROUNDS, _ROWS, _LEFT = 5, 60, 0.2
 # Sets times patterns that a linear program may have.
 _LARGEST = 3_000_000
 
@@ -60,10 +61,13 @@ def play(
     move = None
     if sizes is None:
         until = min(_ROUNDS, max_rounds) if free else max_rounds
-        move = _play_sets(table, move, target, bounds, tol=tol, until=until)
+        left = _LEFT if free and len(board.psi) > _ROWS else np.inf
+        move = _play_sets(table, move, target, bounds, tol=tol, until=until, left=left)
     if free and not bounds.met(tol):
         if sizes is None:
             sizes = _in_play(table, move)
+            if len(board.psi) > _ROWS and len(sizes.actual):
+                sizes = spaced(board, bounds, sizes.actual)
         ended = False
         if len(sizes.actual):
             sizes, ended = play_sizes(board, target, bounds, sizes, tol=tol, max_rounds=max_rounds)
@@ -124,15 +128,19 @@ def _play_sets(
     *,
     tol: float,
     until: int,
+    left: float = np.inf,
 ) -> Move | None:
-    """Go on with sets, and return the last move."""
+    """Go on with sets, while they leave no more than a share of the gap; return the last move."""
     while bounds.rounds < until and not bounds.met(tol) and table.overlap.size <= _LARGEST:
+        gap = bounds.upper - bounds.lower
         bounds.rounds += 1
         found = table.solve()
         if found is None:
             break
         move = found
         if not _answer_sets(table, move, target, bounds, tol):
+            break
+        if not bounds.upper - bounds.lower <= left * gap:
             break
     return move
 

@@ -13,11 +13,11 @@ from imbfit.adversarial.bounds import Answers, Bounds
 from imbfit.adversarial.grouping import Grouping, coarse, grouped
 from imbfit.adversarial.interior import solve_interior
 from imbfit.adversarial.interior_rest import Rest
-from imbfit.adversarial.replies import peaks
+from imbfit.adversarial.replies import peaks, summits
 from imbfit.adversarial.requirements import Target
 from imbfit.adversarial.size_marginals import solve_sizes
 
-__all__ = ["Sizes", "play_sizes"]
+__all__ = ["Sizes", "play_sizes", "spaced"]
 
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
@@ -25,10 +25,12 @@ Positions: TypeAlias = NDArray[np.intp]
 # By a linear program where blocks times sizes in play are few, to the last digits where they are
 # not many, and by an interior point method up to the last number.
 _FEW, _LARGE, _MOST = 2000, 6000, 100_000
-# So many sizes of a player join in a round; to an interior point method more are no burden.
-_JOIN_PROGRAM, _JOIN = 4, 12
+# So many sizes of a player join in a round of linear programs.
+_JOIN = 4
+# So many sizes of a player to begin with, from those within such a share of the gap.
+_SPACED, _WITHIN = 6, 0.5
 # A gap for the first interior point, and which share of the gap over all sizes for later ones.
-_FIRST, _FINER = 1e-3, 0.05
+_FIRST, _FINER = 3e-3, 0.05
 # A size of which the players make less use than this share of the tolerance is out of play.
 _IDLE = 0.3
 # Where so many digits are wanted and rows are so many, they begin in so many groups.
@@ -130,6 +132,31 @@ class _Interior:
         return self.groups.carried(self.whole, self.rest)
 
 
+def spaced(board: Board, bounds: Bounds, used: Positions) -> Sizes:
+    """Return some sizes from the whole range of those that may be in play.
+
+    Parameters
+    ----------
+    board : Board
+        The game, in the order of the scores.
+    bounds : Bounds
+        With a move of both players.
+    used : ndarray of int
+        Positions of sizes that the adversary is known to use.
+    """
+    answers = bounds.answered(board, bounds.adversary, bounds.predictor)
+    near = _WITHIN * (answers.upper - answers.lower)
+    taken = np.flatnonzero(answers.level >= answers.level.max() - near)
+    actual = np.flatnonzero(answers.worth <= answers.worth.min() + near)
+    return Sizes(_some(taken), np.union1d(_some(actual), used))
+
+
+def _some(sizes: Positions) -> Positions:
+    span = sizes[-1] - sizes[0] + 1
+    found = np.linspace(sizes[0], sizes[-1], min(_SPACED, span))
+    return np.unique(np.round(found).astype(np.intp))
+
+
 def play_sizes(
     board: Board, target: Target, bounds: Bounds, sizes: Sizes, *, tol: float, max_rounds: int
 ) -> tuple[Sizes, bool]:
@@ -175,9 +202,7 @@ def play_sizes(
         if bounds.met(tol):
             break
         near = 0.3 * tol * max(1.0, abs(answers.upper))
-        more, others = _joined(
-            answers, taken, actual, near, _JOIN if by_interior else _JOIN_PROGRAM
-        )
+        more, others = _joined(answers, taken, actual, near, few=not by_interior)
         grown = len(more) + len(others) > len(taken) + len(actual)
         if not by_interior:
             if not grown:
@@ -197,11 +222,15 @@ def play_sizes(
 
 
 def _joined(
-    answers: Answers, taken: Positions, actual: Positions, near: float, limit: int
+    answers: Answers, taken: Positions, actual: Positions, near: float, *, few: bool
 ) -> tuple[Positions, Positions]:
-    level, worth = answers.level, answers.worth
-    more = peaks(level, level[taken].max() + near, limit)
-    others = peaks(-worth, near - worth[actual].min(), limit)
+    level, worth = answers.level, -answers.worth
+    least, other = level[taken].max() + near, worth[actual].max() + near
+    if few:
+        more, others = peaks(level, least, _JOIN), peaks(worth, other, _JOIN)
+    else:
+        # where both players mix whole ranges of sizes, some of each range say where the rest stands
+        more, others = summits(level, least), summits(worth, other)
     return np.union1d(taken, more), np.union1d(actual, others)
 
 
