@@ -23,7 +23,7 @@ Positions: TypeAlias = NDArray[np.intp]
 _SETS, _PATTERNS, _SIZES = 60, 12, 4
 # So many rounds with sets; where labels are free these may go on for long, and sizes take over.
 # With more rows than that they do so as soon as a round leaves more than such a share of the gap.
-_ROUNDS, _ROWS, _LEFT = 5, 60, 0.2
+_ROUNDS, _ROWS, _LEFT = 5, 40, 0.2
 # Sets times patterns that a linear program may have.
 _LARGEST = 3_000_000
 

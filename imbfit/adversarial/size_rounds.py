@@ -24,7 +24,7 @@ Positions: TypeAlias = NDArray[np.intp]
 
 # By a linear program where blocks times sizes in play are few, to the last digits where they are
 # not many, and by an interior point method up to the last number.
-_FEW, _LARGE, _MOST = 2000, 6000, 100_000
+_FEW, _LARGE, _MOST = 400, 6000, 100_000
 # So many sizes of a player join in a round of linear programs.
 _JOIN = 4
 # So many sizes of a player to begin with, from those within such a share of the gap.
