@@ -26,6 +26,8 @@ Positions: TypeAlias = NDArray[np.intp]
 _CHUNK = 20_000
 _CHORDS = 65
 _BISECTIONS = 45
+# Golden sections of a threshold's range: nine digits of it.
+_SECTIONS = 43
 _CHECKED = 256
 
 
@@ -148,10 +150,13 @@ class RowBounds:
 
 
 class _Curves:
-    """sum_i min(0, x - psi_i) of each block from below."""
+    """sum_i min(0, x - psi_i) of each block from below.
+
+    From a block's lowest score down it is a line, above its highest 0, between them by chords.
+    """
 
     def __init__(self, score: Floats, weight: Floats, edges: Positions) -> None:
-        self.knots, self.values, self.held = [], [], []
+        self.knots, self.values, held = [], [], []
         for first, last in pairwise(edges):
             rising, mass = score[first:last][::-1], weight[first:last][::-1]
             at = np.unique(np.linspace(0, len(rising) - 1, min(len(rising), _CHORDS)).astype(int))
@@ -160,43 +165,45 @@ class _Curves:
             paid = np.cumsum((mass * rising)[::-1])[::-1]
             self.knots.append(rising[at])
             self.values.append(rising[at] * above[at] - paid[at])
-            self.held.append(float(mass.sum()))
+            held.append(float(mass.sum()))
+        self.held = np.array(held)
+        self.lowest = np.array([knots[0] for knots in self.knots])
+        self.highest = np.array([knots[-1] for knots in self.knots])
+        self.least_value = np.array([values[0] for values in self.values])
+
+    def each(self, x: Floats) -> Floats:
+        """Return each block's, for x of shape (n, n_blocks)."""
+        below = x - self.lowest
+        found = np.where(below <= 0.0, self.held * below + self.least_value, 0.0)
+        inside = (below > 0.0) & (x < self.highest)
+        for block in np.flatnonzero(inside.any(axis=0)):
+            some = inside[:, block]
+            found[some, block] = np.interp(x[some, block], self.knots[block], self.values[block])
+        return np.asarray(found)
 
     def least(self, each: Floats, size: Floats, cut: Floats) -> Floats:
         """Return a bound for thresholds."""
-        found = cut * size
-        for block, (knots, values, held) in enumerate(
-            zip(self.knots, self.values, self.held, strict=True)
-        ):
-            x = each[:, block] - cut
-            found += np.interp(x, knots, values) + held * np.minimum(0.0, x - knots[0])
-        return np.asarray(found)
+        return np.asarray(cut * size + self.each(each - cut[:, None]).sum(axis=1))
 
     def loss(self, each: Floats, cut: float, mean: Floats) -> Floats:
         """Return by how much each block's part of the bound is below that of equal scores."""
-        found = np.minimum(0.0, each - cut - mean) * np.array(self.held)
-        for block, (knots, values, held) in enumerate(
-            zip(self.knots, self.values, self.held, strict=True)
-        ):
-            x = each[block] - cut
-            found[block] -= np.interp(x, knots, values) + held * min(0.0, x - knots[0])
-        return np.asarray(found)
+        x = each - cut
+        return np.asarray(np.minimum(0.0, x - mean) * self.held - self.each(x[None])[0])
 
     def best(self, each: Floats, size: Floats) -> tuple[Floats, Floats]:
         """Return the bound for the best thresholds, by golden sections, and these."""
-        most = max(float(knots[-1]) for knots in self.knots)
-        least = min(float(knots[0]) for knots in self.knots)
-        low, high = each.min(axis=1) - most, each.max(axis=1) - least
+        low, high = each.min(axis=1) - self.highest.max(), each.max(axis=1) - self.lowest.min()
         share = 0.5 * (np.sqrt(5.0) - 1.0)
-        found, cut = np.full(len(size), -np.inf), low
-        for _ in range(_BISECTIONS):
-            left, right = high - share * (high - low), low + share * (high - low)
-            one, other = self.least(each, size, left), self.least(each, size, right)
-            found = np.maximum(found, np.maximum(one, other))
-            cut = np.where(one > other, left, right)
+        left, right = high - share * (high - low), low + share * (high - low)
+        one, other = self.least(each, size, left), self.least(each, size, right)
+        for _ in range(_SECTIONS):
             up = one < other
             low, high = np.where(up, left, low), np.where(up, high, right)
-        return found, np.asarray(cut)
+            new = np.where(up, low + share * (high - low), high - share * (high - low))
+            value = self.least(each, size, new)
+            left, right = np.where(up, right, new), np.where(up, new, left)
+            one, other = np.where(up, other, value), np.where(up, value, one)
+        return np.maximum(one, other), np.where(one > other, left, right)
 
 
 def _cuts(cost: Floats, weight: Floats, size: Floats) -> Floats:
