@@ -57,7 +57,7 @@ GAMES: dict[str, tuple[str, tuple[str, ...]]] = {
     "precision, recall >= .8": ("precision", ("recall >= 0.8",)),
 }
 SHARE = 0.2  # of positives in a batch
-TOL = 2e-8  # relative, of ours, so that the optimum is hit to 1e-7
+TOL = 4e-8  # of ours, so that the optimum is hit to 1e-7
 # The plain program takes minutes above.
 LARGEST_PROGRAM = 50
 # Above so many rows the published code gets one call, in a process with a time limit.
@@ -116,9 +116,11 @@ def game_of(name: str, count: str, y: np.ndarray) -> Game:
     return Game(payoff, requirements, count, y)
 
 
-def prepared(name: str, count: str, y: np.ndarray) -> Solver:
-    """Return ours, ready for any scores."""
-    return solver_for(game_of(name, count, y), tol=TOL)
+def prepared(name: str, count: str, draw: Draw) -> Solver:
+    """Return ours, ready for any scores of this scale."""
+    # a solver's tolerance is relative to the value, which is about this at most
+    value = float(np.maximum(draw.psi, 0.0).sum())
+    return solver_for(game_of(name, count, draw.y), tol=TOL / max(1.0, value))
 
 
 def seconds_of(call: Callable[[], Any], least: float = 0.005) -> tuple[float, Any]:
@@ -193,9 +195,9 @@ def contenders(
     """Return what to time on a draw."""
     runs: dict[str, Callable[[], Any]] = {}
     for count in counts:
-        play = prepared(game, count, draw.y)
+        play = prepared(game, count, draw)
         runs[count] = lambda play=play: play(draw.psi)
-        runs[f"{count}, prepared each time"] = lambda count=count: prepared(game, count, draw.y)(
+        runs[f"{count}, prepared each time"] = lambda count=count: prepared(game, count, draw)(
             draw.psi
         )
     if peer is not None:

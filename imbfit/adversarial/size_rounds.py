@@ -24,7 +24,8 @@ Positions: TypeAlias = NDArray[np.intp]
 
 # By a linear program where blocks times sizes in play are few, to the last digits where they are
 # not many, and by an interior point method up to the last number.
-_FEW, _LARGE, _MOST = 400, 6000, 100_000
+_FEW, _SMALL, _LARGE, _MOST = 400, 2000, 6000, 100_000
+_FEW_SIZES = 8
 # So many sizes of a player join in a round of linear programs.
 _JOIN = 4
 # So many sizes of a player to begin with, from those within such a share of the gap.
@@ -191,7 +192,8 @@ def play_sizes(
         if cells > _MOST and np.isfinite(bounds.lower):
             break
         bounds.rounds += 1
-        by_interior = not exact and cells > _FEW
+        few = cells <= _SMALL and len(taken) + len(actual) <= _FEW_SIZES
+        by_interior = not exact and cells > _FEW and not few
         played = interior.solved(taken, actual) if by_interior else None
         if played is None:
             solved = solve_sizes(board, taken, actual)
