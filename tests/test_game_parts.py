@@ -13,6 +13,7 @@ from imbfit.adversarial.game import prepare
 from imbfit.adversarial.payoff import requirement_of
 from imbfit.adversarial.replies import best_sets
 from imbfit.adversarial.requirements import Target, target_for
+from imbfit.adversarial.row_bounds import _Curves
 from imbfit.adversarial.size_marginals import solve_sizes
 from imbfit.exceptions import InfeasibleConstraints
 from imbfit.parsing import read
@@ -177,3 +178,49 @@ def test_the_program_over_all_sizes(metric, requirements, count):
         assert (sure - replies.total).min() == pytest.approx(exact, abs=1e-7)
         slack = predictor.mix @ board.slacks(predictor.size, predictor.member)
         assert slack.min(initial=0.0) >= -1e-8
+
+
+def curves(seed, largest):
+    """Rows in blocks, and their curves."""
+    rng = np.random.default_rng(seed)
+    held = rng.integers(1, largest, 6)
+    score = np.sort(rng.normal(size=held.sum()))[::-1]
+    weight = rng.integers(1, 4, len(score)).astype(float)
+    edges = np.append(0, np.cumsum(held))
+    return score, weight, edges, _Curves(score, weight, edges)
+
+
+@pytest.mark.parametrize(
+    ("seed", "largest", "exact"), [(0, 9, True), (1, 60, True), (2, 900, False)]
+)
+def test_chords_are_below_the_rows(seed, largest, exact):
+    score, weight, edges, found = curves(seed, largest)
+    x = np.random.default_rng(seed).normal(scale=2.0, size=(40, 6))
+    x[:6] = np.diag(np.diag(x)) + found.lowest
+    true = np.array(
+        [
+            [
+                (weight[a:b] * np.minimum(0.0, value - score[a:b])).sum()
+                for value, a, b in zip(row, edges[:-1], edges[1:], strict=True)
+            ]
+            for row in x
+        ]
+    )
+    each = found.each(x)
+    assert (each <= true + 1e-9).all()
+    # with few rows each score is a knot
+    np.testing.assert_allclose(each, true, atol=1e-9 if exact else 0.02 * largest)
+    if not exact:
+        assert (each < true - 1e-6).any()
+
+
+def test_a_threshold_for_each_size_is_the_best():
+    score, weight, _, found = curves(3, 50)
+    rng = np.random.default_rng(3)
+    each = rng.normal(size=(9, 6))
+    size = np.linspace(0.0, weight.sum(), 9)
+    best, cut = found.best(each, size)
+    np.testing.assert_allclose(found.least(each, size, cut), best, atol=1e-9)
+    low, high = each.min() - score.max(), each.max() - score.min()
+    for tried in np.linspace(low, high, 2000):
+        assert (found.least(each, size, np.full(9, tried)) <= best + 1e-6).all()

@@ -18,7 +18,8 @@ from imbfit.adversarial.interior_rest import Rest
 from imbfit.adversarial.interior_state import centre
 from imbfit.adversarial.interior_tables import tables_of
 from imbfit.adversarial.marginal_lp import solve_lp
-from imbfit.adversarial.replies import best_sets, peaks
+from imbfit.adversarial.replies import best_sets, peaks, summits
+from imbfit.adversarial.size_rounds import spaced
 
 
 def _played(shares: np.ndarray) -> tuple[Adversary, Predictor]:
@@ -183,6 +184,32 @@ def test_peaks_come_first() -> None:
     np.testing.assert_array_equal(peaks(height, 0.5, 2), [1, 5])
     np.testing.assert_array_equal(peaks(height, 0.5, 3), [1, 5, 2])
     assert not len(peaks(height, 5.0, 2))
+
+
+def test_summits_come_with_their_neighbours() -> None:
+    height = np.array([0.0, 2.0, 1.1, 1.0, 0.9, 1.5, 0.2, 3.0])
+    np.testing.assert_array_equal(summits(height, 0.5), [1, 2, 4, 5, 7])
+    np.testing.assert_array_equal(summits(height, 1.2), [1, 5, 7])
+    np.testing.assert_array_equal(summits(np.ones(4), 0.0), [0, 1, 2, 3])
+    assert not len(summits(height, 5.0))
+
+
+def test_a_search_begins_with_some_of_all_sizes_in_question() -> None:
+    game, psi = _game("f1", 90, 6)
+    board = _board(game, psi)
+    sets = np.array([30, 45])
+    adversary, predictor, _ = solve_interior(board, sets, sets, tol=1e-6)
+    bounds = Bounds()
+    answers = bounds.answered(board, adversary, predictor)
+    found = spaced(board, bounds, np.array([45]))
+    half = 0.5 * (answers.upper - answers.lower)
+    near = np.flatnonzero(answers.level >= answers.level.max() - half)
+    assert found.taken[[0, -1]].tolist() == near[[0, -1]].tolist()
+    assert len(found.taken) == 6
+    assert np.diff(found.taken).max() - np.diff(found.taken).min() <= 1
+    near = np.flatnonzero(answers.worth <= answers.worth.min() + half)
+    assert set(near[[0, -1]].tolist()) | {45} <= set(found.actual.tolist())
+    assert len(found.actual) <= 7
 
 
 def test_equal_scores_stay_in_order() -> None:

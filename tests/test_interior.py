@@ -11,9 +11,9 @@ import pytest
 from imbfit.adversarial import interior
 from imbfit.adversarial.board import Board
 from imbfit.adversarial.game import Game, prepare, solve_exact
-from imbfit.adversarial.interior import _followed, _played, solve_interior
-from imbfit.adversarial.interior_newton import Newton, lacking
-from imbfit.adversarial.interior_rest import Rest, resumed
+from imbfit.adversarial.interior import _followed, _played, _Way, solve_interior
+from imbfit.adversarial.interior_newton import Newton, lacking, worth_of
+from imbfit.adversarial.interior_rest import Rest, _given, _hats, resumed
 from imbfit.adversarial.interior_state import State, centre
 from imbfit.adversarial.interior_tables import tables_of
 from imbfit.adversarial.payoff import payoff_of, requirement_of
@@ -393,3 +393,126 @@ def test_equations_are_solved_twice() -> None:
     goals = 0.1 * at.first * at.second
     once = newton.step(goals)
     assert newton.left(goals, newton.polished(goals, once)) < 0.1 * newton.left(goals, once)
+
+
+def test_each_player_goes_its_own_length() -> None:
+    # what follows from a player's part of a step has conditions of its own, which fall with it
+    tables, every = _tables()
+    at = centre(tables)
+    newton = Newton(at, lacking(at), 0.0)
+    step = newton.polished(0.0, newton.step(0.0))
+    n, n_open, n_sizes = len(every), len(tables.open_), len(tables.cost)
+    mine = tables.sign > 0.0
+    rows, others = lacking(at)
+    # perturbed, so that none of them is met already
+    at = State.of(
+        tables,
+        **{name: getattr(at, name) * (1.1 if name != "x" else 0.9) for name in PARTS},
+    )
+    newton = Newton(at, lacking(at), 0.0)
+    step = newton.polished(0.0, newton.step(0.0))
+    rows, others = lacking(at)
+    for adversary, predictor in [(1.0, 0.0), (0.0, 1.0), (0.3, 0.8)]:
+        now, rest = lacking(at.moved(step, adversary, predictor))
+        a, p = 1.0 - adversary, 1.0 - predictor
+        # prices of a player's choices follow from what the other plays
+        np.testing.assert_allclose(now, rows * np.where(mine, p, a), atol=1e-7)
+        share = np.concatenate(
+            [
+                np.where(np.arange(n_sizes) < n, p, a),
+                np.where(mine, a, p),
+                np.full(len(tables.slack), p),
+                [a, p],
+            ]
+        )
+        np.testing.assert_allclose(rest, others * share, atol=1e-7)
+    assert n_open < n_sizes
+
+
+def test_a_way_ends_at_the_boundary() -> None:
+    tables, _ = _tables()
+    at = centre(tables)
+    newton = Newton(at, lacking(at), 1e-9)
+    step = newton.step(0.0)
+    lengths = _Way.of(at, step).lengths
+    assert lengths[0] != lengths[1]
+    mine = tables.moved_by_adversary[0]
+    there = at.moved(step, *lengths)
+    for own in (mine, ~mine):
+        members = np.concatenate([there.first[own] / at.first[own], there.second[~own]])
+        assert members.min() == pytest.approx(0.0, abs=1e-9)
+    inside = at.moved(step, *(0.99 * length for length in lengths))
+    assert (inside.first > 0.0).all()
+    assert (inside.second > 0.0).all()
+
+
+def test_between_two_steps_the_longest_way_is_taken() -> None:
+    tables, _ = _tables()
+    at = centre(tables)
+    newton = Newton(at, lacking(at), 1e-9)
+    one, other = newton.step(0.0), newton.step(0.5 * at.first * at.second)
+    way = _Way.of(at, one)
+    share, found = way.best_share(_Way.of(at, other))
+    lengths = {each: _Way.of(at, one.between(other, each)).lengths for each in (1, 0.7, 0.4, 0.15)}
+    assert sum(found.lengths) == pytest.approx(max(map(sum, lengths.values())))
+    np.testing.assert_allclose(found.lengths, lengths[share])
+    assert way.best_share(way) == (0.0, way)
+
+
+def test_sizes_that_join_take_from_their_neighbours() -> None:
+    rows = np.array([10.0, 20.0, 40.0])
+    wanted = np.array([5.0, 10.0, 12.0, 15.0, 20.0, 30.0, 40.0, 50.0])
+    hats, same = _hats(wanted, rows, 1e-9)
+    np.testing.assert_array_equal(same, [False, True, False, False, True, False, True, False])
+    inner = (wanted >= 10.0) & (wanted <= 40.0)
+    np.testing.assert_allclose(hats.sum(axis=1), 1.0)
+    np.testing.assert_allclose((hats @ rows)[inner], wanted[inner])
+    odds = np.array([0.5, 0.3, 0.2])
+    given = _given(odds, hats, same, ~inner)
+    assert (given > 0.0).all()
+    assert given.sum() == pytest.approx(1.0)
+    # nor does the mean change, but for the sizes beyond the others
+    taken = hats[~same & ~inner].T @ given[~same & ~inner]
+    assert given[inner] @ wanted[inner] + taken @ rows == pytest.approx(odds @ rows)
+    np.testing.assert_allclose(_given(odds, np.eye(3), np.ones(3, bool), np.zeros(3, bool)), odds)
+
+
+def test_sizes_join_without_harm_to_the_others() -> None:
+    game, psi = _game("f1", 60, 18)
+    board = _board(game, psi)
+    some, more = np.arange(20, 50, 6), np.arange(20, 48)
+    rest = solve_interior(board, some, some, tol=1e-5)[2]
+    new = tables_of(board, more, more)
+    state = resumed(new, rest)
+    was = rest.at
+    for player in (1.0, -1.0):
+        old_sums = was.x[:, was.game.sign == player].sum(axis=1)
+        sums = state.x[:, new.sign == player].sum(axis=1)
+        np.testing.assert_allclose(sums, old_sums, atol=1e-8)
+    # a table of slopes that hardly bends between the sizes
+    missing = worth_of(state, *lacking(state))
+    assert missing < 0.02
+    assert missing > worth_of(was, *lacking(was))
+
+
+def test_more_sizes_begin_from_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    game, psi = _game("kappa", 80, 19)
+    board = _board(game, psi)
+    steps = [0]
+    taken = interior._next
+
+    def counted(*args: Any) -> Any:
+        steps[-1] += 1
+        return taken(*args)
+
+    monkeypatch.setattr(interior, "_next", counted)
+    some, more = np.arange(16, 70, 6), np.arange(16, 65, 2)
+    rest = solve_interior(board, some, some, tol=1e-5)[2]
+    steps.append(0)
+    begun = solve_interior(board, more, more, tol=1e-7, start=rest, near=1e-3)
+    steps.append(0)
+    fresh = solve_interior(board, more, more, tol=1e-7)
+    assert _bounds(board, more, more, begun)[0] == pytest.approx(
+        _bounds(board, more, more, fresh)[0], abs=2e-7
+    )
+    assert steps[1] < steps[2]

@@ -19,7 +19,7 @@ Positions: TypeAlias = NDArray[np.intp]
 # A size that joins beyond the others gets this share of what the last one has.
 _JOINS = 0.1
 # A product of a size that joins is at least this share of the mean.
-_FLOOR = 0.1
+_FLOOR = 0.01
 _SAME = 1e-9
 
 
