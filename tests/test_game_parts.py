@@ -5,12 +5,13 @@ import itertools
 import numpy as np
 import pytest
 from oracles import lines, marginal_game
-from scipy import optimize
+from scipy import optimize, sparse
 from test_game import game_of
 
+from imbfit.adversarial import linear_program
 from imbfit.adversarial.board import Predictor
-from imbfit.adversarial.game import prepare
-from imbfit.adversarial.payoff import requirement_of
+from imbfit.adversarial.game import Game, prepare, solve_exact
+from imbfit.adversarial.payoff import payoff_of, requirement_of
 from imbfit.adversarial.replies import best_sets
 from imbfit.adversarial.requirements import Target, target_for
 from imbfit.adversarial.row_bounds import _Curves
@@ -224,3 +225,43 @@ def test_a_threshold_for_each_size_is_the_best():
     low, high = each.min() - score.max(), each.max() - score.min()
     for tried in np.linspace(low, high, 2000):
         assert (found.least(each, size, np.full(9, tried)) <= best + 1e-6).all()
+
+
+def test_a_game_goes_on_though_no_set_is_of_its_size_any_more():
+    # with weights the order of the rows decides what a set holds
+    rng = np.random.default_rng(11)
+    labels = np.ones(12, bool)
+    labels[0] = False
+    weight = rng.uniform(0.2, 3.0, 12)
+    psi = 1.5 * rng.standard_normal(12)
+    other = psi + 0.1 * rng.standard_normal(12)
+    payoff = payoff_of(read("accuracy"), greater_is_better=True)
+    ready = prepare(Game(payoff, (), "expected", labels, weight))
+    first = solve_exact(psi, ready, tol=1e-3)
+    begun, fresh = solve_exact(other, ready, tol=1e-3, start=first), solve_exact(other, ready)
+    assert begun.gap <= 1e-3 * max(1.0, abs(begun.upper))
+    assert begun.lower <= fresh.upper + 1e-9
+    assert begun.upper >= fresh.lower - 1e-9
+
+
+@pytest.mark.parametrize("engine", ["first", "second"])
+def test_a_linear_program_that_would_take_for_ever_is_given_up(engine, monkeypatch):
+    if engine == "second":
+        monkeypatch.setattr(linear_program, "glop", None)
+    rng = np.random.default_rng(0)
+    matrix = sparse.csr_matrix(np.abs(rng.normal(size=(12, 9))))
+    program = (-np.ones(9), matrix, np.full(12, -np.inf), np.ones(12), np.zeros(9))
+    assert linear_program.minimised(*program) is not None
+    monkeypatch.setattr(linear_program, "_STEPS", 0)
+    assert linear_program.minimised(*program) is None
+
+
+def test_work_on_a_linear_program_has_its_limit_too(monkeypatch):
+    rng = np.random.default_rng(0)
+    matrix = sparse.csr_matrix(np.abs(rng.normal(size=(300, 200))))
+    program = (-np.ones(200), matrix, np.full(300, -np.inf), np.ones(300), np.zeros(200))
+    monkeypatch.setattr(linear_program, "_by_scipy", lambda *_: None)
+    assert linear_program.minimised(*program) is not None
+    monkeypatch.setattr(linear_program, "_WORK", 0.0)
+    monkeypatch.setattr(linear_program, "_ENTRIES", 1e12)
+    assert linear_program.minimised(*program) is None

@@ -228,7 +228,7 @@ def _played(at: State, taken: Positions, actual: Positions) -> tuple[Adversary, 
     most = odds[game.open_]
     x = np.clip(at.x * (most / at.size[game.open_]), 0.0, most)
     held, wanted = game.weight @ x, game.rows * most
-    less = np.minimum(1.0, wanted / held)
+    less = np.minimum(1.0, wanted / np.where(held > 0.0, held, 1.0))
     room = game.total * most - held
     more = np.minimum(1.0, (game.total * most - wanted) / np.where(room > 0.0, room, 1.0))
     shares[game.open_] = np.where(held > wanted, x * less, most - (most - x) * more).T

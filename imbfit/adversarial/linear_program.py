@@ -20,6 +20,10 @@ __all__ = ["minimised"]
 Floats: TypeAlias = NDArray[np.float64]
 
 _TOLERANCES = "primal_feasibility_tolerance: 1e-11 dual_feasibility_tolerance: 1e-11"
+# Degenerate programs may go in circles for ever. So much work, in the engine's own measure of about
+# a third of a second each, and more for so many entries of the matrix; and so many steps for each
+# row and column.
+_WORK, _ENTRIES, _STEPS = 2.0, 1e5, 20
 
 
 def minimised(  # noqa: PLR0917  a linear program
@@ -56,14 +60,15 @@ def minimised(  # noqa: PLR0917  a linear program
     """
     if glop is None:
         return _by_scipy(cost, matrix, low, high, least)
-    for parameters in (f"{_TOLERANCES} {options}", ""):
+    steps, work = _STEPS * (len(cost) + len(low)), _WORK + matrix.nnz / _ENTRIES
+    limit = f"max_number_of_iterations: {steps} max_deterministic_time: {work}"
+    for parameters in (f"{_TOLERANCES} {limit} {options}", limit):
         model = glop.ModelBuilderHelper()
         # numpy's generic arrays; its stubs are too narrow
         fill: Any = model.fill_model_from_sparse_data
         fill(least, np.full(len(cost), np.inf), cost, low, high, matrix)
         solver = glop.ModelSolverHelper("glop")
-        if parameters:
-            solver.set_solver_specific_parameters(parameters)
+        solver.set_solver_specific_parameters(parameters)
         solver.solve(model)
         if solver.has_solution() and solver.status() == glop.SolveStatus.OPTIMAL:
             return (
@@ -87,6 +92,7 @@ def _by_scipy(
         A_eq=matrix[equal],
         b_eq=high[equal],
         bounds=np.column_stack([least, np.full(len(cost), np.inf)]),
+        options={"maxiter": _STEPS * (len(cost) + len(low))},
     )
     if found.status != 0:
         return None

@@ -92,7 +92,7 @@ def _open(table: Restricted, target: Target, *, fresh: bool) -> None:
     # without these the mix may have no choice that meets the requirements
     table.add_sets(*target.sets(board))
     every = np.arange(len(board.taken))
-    if fresh:
+    if fresh or not len(table.size):
         # the highest scores, and below requirements all positives first
         for shift in (0.0, 2.0 * float(np.ptp(board.psi)) + 1.0)[: len(board.parts)]:
             score = board.psi.copy()
@@ -106,7 +106,14 @@ def _open(table: Restricted, target: Target, *, fresh: bool) -> None:
         want = [0.0, float(board.weight[board.psi > 0].sum()), float(board.taken[-1])]
         played = sorted({int(np.argmin(np.abs(board.actual - x))) for x in want})
     else:
+        # sets of rows in another order may have none of a size, and no mean that is it
         played = []
+        gain = np.broadcast_to(board.psi, (len(board.actual), n_blocks))
+        best = best_sets(gain, board.weight, board.actual)
+        for at in table.played:
+            member = best.members(np.array([at]))
+            for part, rows in enumerate(board.parts):
+                table.add_patterns(at, part, _within(member, rows))
     for at in played:
         for part, rows in enumerate(board.parts):
             table.add_patterns(at, part, _prefixes(n_blocks, rows))
@@ -117,6 +124,13 @@ def _prefixes(n_blocks: int, rows: slice, lengths: Positions | None = None) -> F
         lengths = np.arange(1, rows.stop - rows.start + 1)
     found = np.zeros((len(lengths), n_blocks))
     found[:, rows] = np.arange(rows.stop - rows.start) < lengths[:, None]
+    return found
+
+
+def _within(member: Floats, rows: slice) -> Floats:
+    """Return what some sets hold of some rows."""
+    found = np.zeros_like(member)
+    found[:, rows] = member[:, rows]
     return found
 
 
@@ -179,9 +193,7 @@ def _answer_sets(table: Restricted, move: Move, target: Target, bounds: Bounds, 
         for at in peaks(-worth, near - move.value, many):
             member = answer.members(np.array([at]))
             for part, rows in enumerate(board.parts):
-                pattern = np.zeros_like(member)
-                pattern[:, rows] = member[:, rows]
-                grown += table.add_patterns(int(at), part, pattern)
+                grown += table.add_patterns(int(at), part, _within(member, rows))
     bounds.below(float(worth.min()), predictor)
     return grown
 

@@ -198,6 +198,8 @@ def play_sizes(
         if played is None:
             solved = solve_sizes(board, taken, actual)
             if solved is None:
+                # what the interior point has led to stands
+                ended = exact
                 break
             played = solved[1:]
         answers = bounds.answered(board, played[0], target.mended(board, played[1]))
