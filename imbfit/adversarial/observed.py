@@ -126,21 +126,22 @@ def observed_game(
         If the payoff falls with the true positives, or its bound is not concave.
     """
     total = float(n_rows) if weight is None else float(weight.sum())
-    ends = float(payoff.tables(np.array([0.0, total]), positives, total)[0].max())
     # evenly spaced, for differences, and far enough apart that rounding hides no bend
+    step = 1
     if weight is None:
-        looked_at = np.arange(1.0, total, np.ceil(n_rows / _LOOKED_AT))
+        sizes, step = np.arange(n_rows + 1.0), int(np.ceil(n_rows / _LOOKED_AT))
     else:
-        looked_at = np.linspace(0.0, total, _LOOKED_AT)[1:-1]
-    _check_bound(payoff, looked_at, positives, total, ends)
-    bound = None
-    if weight is None:
-        bound = _bound(payoff, np.arange(1.0, n_rows), positives, total)
+        sizes = np.linspace(0.0, total, _LOOKED_AT)
+    intercept, slope = payoff.tables(sizes, positives, total)
+    ends = float(max(intercept[0], intercept[-1]))
+    inner = sizes[1:-1], intercept[1:-1], slope[1:-1]
+    some = inner[0][::step], inner[1][::step], inner[2][::step]
+    _check_bound(payoff, some, positives, ends)
+    bound = None if weight is not None else _bound(*inner, positives)
     return ObservedGame(payoff, positives, total, weight, bound, ends)
 
 
-def _bound(payoff: Payoff, sizes: Floats, positives: float, total: float) -> Bound:
-    intercept, slope = payoff.tables(sizes, positives, total)
+def _bound(sizes: Floats, intercept: Floats, slope: Floats, positives: float) -> Bound:
     rises = slope > 0.0
     slack = np.zeros_like(slope)
     np.divide(1.0, slope, out=slack, where=rises)
@@ -151,18 +152,18 @@ def _bound(payoff: Payoff, sizes: Floats, positives: float, total: float) -> Bou
 
 
 def _check_bound(
-    payoff: Payoff, sizes: Floats, positives: float, total: float, ends: float
+    payoff: Payoff, table: tuple[Floats, Floats, Floats], positives: float, ends: float
 ) -> None:
+    sizes, intercept, slope = table
     if not len(sizes):
         return
-    _, slope = payoff.tables(sizes, positives, total)
     if (slope < 0.0).any():
         at = sizes[np.argmax(slope < 0.0)]
         raise UnsupportedMetric(
             f"{payoff.name} gets worse with more true positives (with {at:g} predicted positives "
             "its slope is negative); turn greater_is_better around, or write another metric"
         )
-    found = _bound(payoff, sizes, positives, total)
+    found = _bound(sizes, intercept, slope, positives)
     # affine in v, so concave for all v between two if it is for both
     for v in {max(ends, found.constant), float(np.max(found.corner, initial=ends))}:
         bends = np.diff(v * found.slack - found.offset, 2)
@@ -239,7 +240,8 @@ def _ranked(psi: Floats, game: ObservedGame) -> _Ranking:
     bound = game.bound
     if bound is None:
         sizes = np.arange(1.0, len(psi)) if weight is None else np.cumsum(weight)[:-1]
-        bound = _bound(game.payoff, sizes, game.positives, game.total)
+        tables = game.payoff.tables(sizes, game.positives, game.total)
+        bound = _bound(sizes, *tables, game.positives)
     level = max(game.ends, bound.constant)
     played = (score[:-1] - score[1:]) * bound.slack
     corner = bound.corner[bound.order]
