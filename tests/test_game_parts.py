@@ -8,12 +8,13 @@ from oracles import lines, marginal_game
 from scipy import optimize, sparse
 from test_game import game_of
 
-from imbfit.adversarial import linear_program
+from imbfit.adversarial import linear_program, rounds, size_rounds
 from imbfit.adversarial.board import Predictor
 from imbfit.adversarial.game import Game, prepare, solve_exact
 from imbfit.adversarial.payoff import payoff_of, requirement_of
 from imbfit.adversarial.replies import best_sets
 from imbfit.adversarial.requirements import Target, target_for
+from imbfit.adversarial.restricted import Memory, Restricted
 from imbfit.adversarial.row_bounds import _Curves
 from imbfit.adversarial.size_marginals import solve_sizes
 from imbfit.exceptions import InfeasibleConstraints
@@ -265,3 +266,47 @@ def test_work_on_a_linear_program_has_its_limit_too(monkeypatch):
     monkeypatch.setattr(linear_program, "_WORK", 0.0)
     monkeypatch.setattr(linear_program, "_ENTRIES", 1e12)
     assert linear_program.minimised(*program) is None
+
+
+def test_rows_in_another_order_still_have_a_set_of_each_size():
+    weight = np.array([2.5, 1.5, 1.0, 0.7, 0.3])
+    game = Game(payoff_of(read("f1"), greater_is_better=True), (), "expected", weight > 1.2, weight)
+    ready = prepare(game)
+    _, board = ready.board(np.linspace(1.0, 0.0, 5))
+    at = int(np.flatnonzero(board.actual == 3.0)[0])
+    # the first row alone was of that size in an earlier order
+    kept = Memory(
+        np.zeros(0, np.intp),
+        np.zeros((0, 5)),
+        [at],
+        np.zeros(1, np.intp),
+        np.zeros(1, np.intp),
+        np.eye(1, 5),
+    )
+    for mended in (False, True):
+        table = Restricted(board)
+        table.resume(kept)
+        if mended:
+            rounds._open(table, ready.target, fresh=False)
+        else:
+            table.add_sets(np.array([0]), np.zeros((1, 5)))
+        assert (table.solve() is not None) == mended
+
+
+def test_what_an_interior_point_has_led_to_stands(monkeypatch):
+    rng = np.random.default_rng(5)
+    labels = np.arange(50) < 12
+    ready = prepare(Game(payoff_of(read("f1"), greater_is_better=True), (), "expected", labels))
+    monkeypatch.setattr(size_rounds, "solve_sizes", lambda *_: None)
+    calls = []
+    taken = rounds._play_sets
+
+    def counted(*args, **options):
+        calls.append(args)
+        return taken(*args, **options)
+
+    monkeypatch.setattr(rounds, "_play_sets", counted)
+    found = solve_exact(4.0 / 50 * rng.normal(size=50), ready, tol=1e-16)
+    # no digits are left to win by single sets
+    assert len(calls) == 1
+    assert 0.0 <= found.gap < 1e-7

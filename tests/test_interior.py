@@ -251,6 +251,21 @@ def test_what_is_played_has_its_sums_whatever_the_state_has(off: float) -> None:
     np.testing.assert_allclose(predictor.member.sum(axis=1), every[predictor.size], rtol=1e-9)
 
 
+def test_a_size_that_is_played_next_to_never_is_played() -> None:
+    tables, every = _tables()
+    parts = {name: getattr(centre(tables), name) for name in PARTS}
+    # a quarter of this is 0
+    least = np.nextafter(0.0, 1.0)
+    parts["size"] = 4.0 * parts["size"]
+    parts["size"][3] = least
+    parts["x"] = 4.0 * parts["x"]
+    parts["x"][:, 2] = 0.0
+    adversary, _ = _played(State.of(tables, **parts), every, every)
+    assert adversary.sizes[3] == 0.0
+    np.testing.assert_array_equal(adversary.marginals[3], 0.0)
+    assert np.isfinite(adversary.marginals).all()
+
+
 def test_going_on_with_the_same_game_changes_nothing_but_units() -> None:
     tables, _ = _tables()
     large, _ = _tables(unit=100.0)
@@ -471,6 +486,8 @@ def test_sizes_that_join_take_from_their_neighbours() -> None:
     given = _given(odds, hats, same, ~inner)
     assert (given > 0.0).all()
     assert given.sum() == pytest.approx(1.0)
+    # beyond the last size, which shares evenly but for that, what joins gets a tenth
+    assert given[-1] == pytest.approx(0.1 * 0.2 / (1.0 + hats[~same, 2].sum()))
     # nor does the mean change, but for the sizes beyond the others
     taken = hats[~same & ~inner].T @ given[~same & ~inner]
     assert given[inner] @ wanted[inner] + taken @ rows == pytest.approx(odds @ rows)
