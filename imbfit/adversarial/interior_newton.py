@@ -55,9 +55,11 @@ class Newton:
     Parameters
     ----------
     at : State
+        Where the step begins.
     lacks : tuple of ndarray
         What the conditions lack there; see :func:`lacking`.
     held : float
+        How much marginals are held where they are.
     """
 
     def __init__(self, at: State, lacks: tuple[Floats, Floats], held: float) -> None:

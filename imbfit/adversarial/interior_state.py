@@ -63,6 +63,7 @@ class State:
         Parameters
         ----------
         game : Tables
+            Whose sizes and blocks these are.
         x, low, high : ndarray of shape (n_blocks, n_open)
             Marginals, prices of x >= 0 and of x <= size.
         size, price : ndarray of shape (n_sizes,) and (n_open,)
