@@ -108,10 +108,10 @@ def _open(table: Restricted, target: Target, *, fresh: bool) -> None:
     else:
         # sets of rows in another order may have none of a size, and no mean that is it
         played = []
-        gain = np.broadcast_to(board.psi, (len(board.actual), n_blocks))
-        best = best_sets(gain, board.weight, board.actual)
-        for at in table.played:
-            member = best.members(np.array([at]))
+        sizes = board.actual[table.played]
+        gain = np.broadcast_to(board.psi, (len(sizes), n_blocks))
+        members = best_sets(gain, board.weight, sizes).members(np.arange(len(sizes)))
+        for at, member in zip(table.played, members[:, None], strict=True):
             for part, rows in enumerate(board.parts):
                 table.add_patterns(at, part, _within(member, rows))
     for at in played:
