@@ -22,8 +22,8 @@ __all__ = ["Sizes", "play_sizes", "spaced"]
 Floats: TypeAlias = NDArray[np.float64]
 Positions: TypeAlias = NDArray[np.intp]
 
-# By a linear program where blocks times sizes in play are few, or not many and the sizes few, and up
-# to the third number for the last digits; else by an interior point method up to the last one.
+# By a linear program where blocks times sizes in play are few, or not many and the sizes few, and
+# up to the third number for the last digits; else by an interior point method up to the last one.
 _FEW, _SMALL, _LARGE, _MOST = 400, 2000, 6000, 100_000
 _FEW_SIZES = 8
 # So many sizes of a player join in a round of linear programs.
